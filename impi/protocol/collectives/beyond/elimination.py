@@ -94,13 +94,7 @@ def _swap(vertices: tuple[int, ...], vertex: int, own: V, reduction: Reduction[V
     other = vertices[1 - vertex]
     # What arrives becomes the result, so it may arrive in the result's place.
     [theirs] = yield [Recv(other, REDUCE_TAG, whole=True), Send(other, own, REDUCE_TAG)]
-    if vertex == 0:
-        return reduction.combine(own, theirs)
-    if fresh:
-        return reduction.combine(theirs, own)
-    if reduction.onto is not None:
-        return reduction.onto(theirs, own)
-    return reduction.combine(theirs, reduction.copy(own))
+    return _theirs_first(theirs, own, reduction, fresh=fresh) if vertex else reduction.combine(own, theirs)
 
 
 def reduce_to_first(
@@ -154,7 +148,16 @@ def _after(held: _Held[V], own: V, theirs: V, reduction: Reduction[V]) -> None:
 
 def _before(held: _Held[V], theirs: V, own: V, reduction: Reduction[V]) -> None:
     """Combine with the held value last."""
-    held.value, held.fresh = reduction.combine(theirs, own if held.fresh else reduction.copy(own)), True
+    held.value, held.fresh = _theirs_first(theirs, own, reduction, fresh=held.fresh), True
+
+
+def _theirs_first(theirs: V, own: V, reduction: Reduction[V], *, fresh: bool) -> V:
+    """Combine a received value with one behind it, which stays as it is unless ``fresh``."""
+    if fresh:
+        return reduction.combine(theirs, own)
+    if reduction.onto is not None:
+        return reduction.onto(theirs, own)
+    return reduction.combine(theirs, reduction.copy(own))
 
 
 def _pair(

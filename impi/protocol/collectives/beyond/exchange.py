@@ -1,14 +1,15 @@
 """Barrier and allgather in which all masters speak at once, instead of in and out of rank 0.
 
-What it saves is hops: a barrier of n clients has ceil(log2 n) instead of two to 2 ceil(log2 n), and
+This saves hops: a barrier of n clients has ceil(log2 n) of them instead of 2 to 2 ceil(log2 n), and
 so has an allgather. Two clients are the common case, and one hop: each sends and receives at once.
 
 Both are dissemination (Hensgen, Finkel and Manber 1988; for data Bruck et al. 1997). In round k
 master m sends to the master 2^k before it, and receives from the one 2^k behind it, round a circle.
 After k rounds it has heard of its next 2^k - 1 neighbours. So any number of masters will do.
 
-Cost: n ceil(log2 n) messages across clients. IMPI 4.10 and 4.19 have 2(n - 1), so this is never the
-algorithm of an IMPI 0.0 job; all clients must decide alike (:mod:`impi.protocol.decisions`).
+Cost: n ceil(log2 n) messages across clients, where IMPI 4.10 and 4.19 have 2(n - 1). A client of
+IMPI 0.0 expects those, so only clients of ours decide for an exchange, and all of them alike
+(:mod:`impi.protocol.decisions`).
 """
 
 from __future__ import annotations
@@ -58,10 +59,15 @@ def barrier_by_exchange(layout: Layout, rank: int, *, native: bool = False) -> A
 
 
 def _masters_meet(layout: Layout, rank: int) -> Algorithm[None]:
-    n, own = layout.num_masters(), layout.master_num(rank)
-    for distance, _ in rounds(n):
-        before, behind = layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
+    for distance, _ in rounds(layout.num_masters()):
+        before, behind = _neighbours(layout, rank, distance)
         yield [Recv(behind, BARRIER_TAG), Send(before, _NOTHING, BARRIER_TAG)]
+
+
+def _neighbours(layout: Layout, rank: int, distance: int) -> tuple[int, int]:
+    """Return the masters so far before and behind the one of ``rank``, round the circle."""
+    n, own = layout.num_masters(), layout.master_num(rank)
+    return layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
 
 
 def allgather_by_exchange(
@@ -121,7 +127,7 @@ def _circle(layout: Layout, rank: int, mine: list[Octets], packing: Packing) -> 
     held = list(mine)
     ends = [len(ranks)]  # of the first 1, 2, ... clients from the own one onwards, in what is held
     for distance, number in rounds(n):
-        before, behind = layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
+        before, behind = _neighbours(layout, rank, distance)
         sent = ends[number - 1]
         octets = packing.join(held[:sent], ranks[:sent])
         [got] = yield [Recv(behind, GATHER_TAG), Send(before, octets, GATHER_TAG)]
