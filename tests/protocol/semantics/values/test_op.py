@@ -8,7 +8,7 @@ from impi.protocol.semantics.errors import MPIException
 from impi.protocol.semantics.values.basic import Kind
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.semantics.values.derive import contiguous
-from impi.protocol.semantics.values.op import OF_WINDOWS, OPS, apply, check, check_reduction
+from impi.protocol.semantics.values.op import OF_WINDOWS, OPS, UFUNCS, apply, check, check_reduction, onto
 
 # MPI 4.1, 6.9.2: the table of valid types; and what MPICH and Open MPI both have beyond it, logical
 # operations on MPI_AINT and its like.
@@ -124,3 +124,18 @@ def test_the_input_is_not_changed() -> None:
     invec = np.arange(3.0)
     apply("SUM", invec, np.ones(3), NAMED["DOUBLE"])
     assert invec.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("op", sorted(UFUNCS))
+def test_the_same_in_the_place_of_the_first(op: str) -> None:
+    first, second = np.array([6, 3, -5]), np.array([3, 4, 2])
+    expected = second.copy()
+    apply(op, first, expected, NAMED["INT64_T"])
+    run = onto(op)
+    assert run is not None
+    assert run(first, second) is first
+    assert (first.tolist(), second.tolist()) == (expected.tolist(), [3, 4, 2])
+
+
+def test_pairs_and_truth_values_have_only_the_place_of_the_second() -> None:
+    assert [onto(op) for op in ("MAXLOC", "LAND", "REPLACE")] == [None] * 3

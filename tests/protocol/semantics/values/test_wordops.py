@@ -61,6 +61,13 @@ def test_integers_wrap() -> None:
     assert wordops.combine("PROD", "B")(values("B", 255, 2), values("B", 255, 3)).tolist() == [1, 6]
 
 
+def test_the_result_may_be_in_the_place_of_the_first() -> None:
+    run = wordops.combine("SUM", "i", onto=True)
+    first, second = values("i", 2**31 - 1, 5), values("i", 1, 6)
+    assert run(first, second) is first
+    assert (first.tolist(), second.tolist()) == ([-(2**31), 11], [1, 6])
+
+
 def test_what_is_not_a_number_wins() -> None:
     nan = float("nan")
     for op in ("MAX", "MIN"):
