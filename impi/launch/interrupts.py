@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Final
 
 PASSED: Final = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT, signal.SIGTSTP, signal.SIGURG)
-"""Signals that impirun passes on to its procs, or to their mpiexec, which does so."""
+"""Signals that impirun passes on to its procs, past an mpiexec that has started them."""
 _MOST: Final = 1 << 12  # octets of one read, one for each signal
 _ENDS: Final = (signal.SIGINT, signal.SIGTERM)
 # They end a process without a word unless it catches them; one that ignores them has been told to.
