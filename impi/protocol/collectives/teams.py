@@ -9,7 +9,7 @@ Across clients the shape is IMPI's: linear for at most ``maxlinear`` masters, el
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import pairwise
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -131,3 +131,33 @@ def low_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
 def _join(wide: tuple[int | None, tuple[int, ...]], near: tuple[int | None, tuple[int, ...]]) -> Links:
     # A process that stands in for its client has no local parent, any other no global one.
     return Links(wide[0] if wide[0] is not None else near[0], wide[1], near[1])
+
+
+class Meeting(NamedTuple):
+    """One round of a master on the circle of all masters: to whom it sends, from whom it hears."""
+
+    before: int
+    behind: int
+    distance: int
+    """Places between the master and each of both."""
+    blocks: int
+    """Clients whose data travels, if each sends what it has and the receiver lacks."""
+
+
+def rounds(n: int) -> Iterator[tuple[int, int]]:
+    """Yield distance and blocks of each round of ``n`` masters: 1, 2, 4 and so on."""
+    distance = 1
+    while distance < n:
+        # The last round brings only what is still missing.
+        yield distance, min(distance, n - distance)
+        distance *= 2
+
+
+@_remembered
+def circle(layout: Layout, rank: int) -> tuple[Meeting, ...]:
+    """Return the rounds of the master of ``rank``, in which it hears of all other clients."""
+    n, own = layout.num_masters(), layout.local_master_num(rank)
+    return tuple(
+        Meeting(layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n), distance, blocks)
+        for distance, blocks in rounds(n)
+    )

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from math import ceil
 from typing import Final, TypeAlias
 
-from impi.protocol.collectives.beyond.exchange import rounds
+from impi.protocol.collectives.teams import rounds
 from impi.protocol.decisions import Rule
 from impi.tools.tune.plogp import Parameters
 

@@ -14,25 +14,15 @@ IMPI 0.0 expects those, so only clients of ours decide for an exchange, and all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from impi.protocol.collectives.layout import Layout
 from impi.protocol.collectives.packing import Fixed, Octets, Packing
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
 from impi.protocol.collectives.tags import BARRIER_TAG, BCAST_TAG, GATHER_TAG
-from impi.protocol.collectives.teams import within
+from impi.protocol.collectives.teams import circle, within
 
 _NOTHING = b""
-
-
-def rounds(n: int) -> Iterator[tuple[int, int]]:
-    """Yield for each round of ``n`` masters its distance, and how many blocks travel in it."""
-    distance = 1
-    while distance < n:
-        # The last round brings only what is still missing.
-        yield distance, min(distance, n - distance)
-        distance *= 2
 
 
 def barrier_by_exchange(layout: Layout, rank: int, *, native: bool = False) -> Algorithm[None]:
@@ -59,15 +49,8 @@ def barrier_by_exchange(layout: Layout, rank: int, *, native: bool = False) -> A
 
 
 def _masters_meet(layout: Layout, rank: int) -> Algorithm[None]:
-    for distance, _ in rounds(layout.num_masters()):
-        before, behind = _neighbours(layout, rank, distance)
-        yield [Recv(behind, BARRIER_TAG), Send(before, _NOTHING, BARRIER_TAG)]
-
-
-def _neighbours(layout: Layout, rank: int, distance: int) -> tuple[int, int]:
-    """Return the masters so far before and behind the one of ``rank``, round the circle."""
-    n, own = layout.num_masters(), layout.master_num(rank)
-    return layout.master_rank((own - distance) % n), layout.master_rank((own + distance) % n)
+    for meeting in circle(layout, rank):
+        yield [Recv(meeting.behind, BARRIER_TAG), Send(meeting.before, _NOTHING, BARRIER_TAG)]
 
 
 def allgather_by_exchange(
@@ -126,8 +109,7 @@ def _circle(layout: Layout, rank: int, mine: list[Octets], packing: Packing) -> 
     ranks = list(layout.locals_to_rank(rank))
     held = list(mine)
     ends = [len(ranks)]  # of the first 1, 2, ... clients from the own one onwards, in what is held
-    for distance, number in rounds(n):
-        before, behind = _neighbours(layout, rank, distance)
+    for before, behind, distance, number in circle(layout, rank):
         sent = ends[number - 1]
         octets = packing.join(held[:sent], ranks[:sent])
         [got] = yield [Recv(behind, GATHER_TAG), Send(before, octets, GATHER_TAG)]

@@ -22,6 +22,7 @@ from impi.rank.api.handles.integers import row
 from impi.rank.api.p2p.request import Request
 from impi.rank.api.types import marshalling
 from impi.rank.api.types.buffers import UserBlocks, UserBuffer, kept_blocks, kept_buffer
+from impi.rank.api.types.memory import overlap
 from impi.rank.api.types.ops import Op
 from impi.rank.engine.collective import Codec, CollectiveOperation, OctetCodec
 
@@ -123,7 +124,9 @@ class BufferOperations:
         def start(blocking: bool = False) -> Request:
             piece = _octets(mine, do.external)
             algorithm = do.allgather(piece, Fixed(len(piece)), len(piece))
-            return self._begin(algorithm, finish, blocking=blocking, into=_room(into, do.peers, len(piece)))
+            return self._begin(
+                algorithm, finish, blocking=blocking, into=_whole(into, do.peers), length=len(piece) * do.peers
+            )
 
         return start
 
@@ -142,12 +145,13 @@ class BufferOperations:
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
         message = into if self._in_place(sendbuf) else kept_buffer(sendbuf, readonly=True, blocks=do.peers)
         packing = Fixed(marshalling.packed_size(message, do.external))
-        whole = _room(into, do.peers, packing.size)
+        whole = _whole(into, do.peers)
         return lambda blocking=False: self._begin(
             do.alltoall(snapshots(message, into, do.peers, do.external), packing),
             _placer(into, do.external),
             blocking=blocking,
             into=whole,
+            length=packing.size * do.peers,
         )
 
     def _alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
@@ -262,9 +266,13 @@ class BufferOperations:
         do = self._algorithms
         plan = reduction_plan.plan(message, op, do.plans, external=do.external)
         # What arrives in the result's place would destroy an operand that is there.
-        room = None if into is None or marshalling.overlaps(message.view, into) else into
+        apart = into is not None and into.count > _COPIED and not overlap(message.view, into.view)
         return lambda blocking=False: self._begin(
-            algorithm(plan), lambda result: reduction_plan.store(into, result), plan.codec, blocking=blocking, into=room
+            algorithm(plan),
+            lambda result: reduction_plan.store(into, result),
+            plan.codec,
+            blocking=blocking,
+            into=into if apart else None,
         )
 
     def _allgather_int(self, value: int) -> list[int]:
@@ -280,9 +288,16 @@ class BufferOperations:
         *,
         blocking: bool = False,
         into: UserBuffer | None = None,
+        length: int | None = None,
     ) -> Request:
-        """Start an algorithm; its whole result may arrive in ``into``."""
+        """Start an algorithm; its whole result may arrive in ``into``.
+
+        ``length``: octets of all pieces of the result. Where ``into`` has more, its blocks are
+        longer than the pieces, which would not be side by side.
+        """
         place = into.octets() if into is not None and into.count > _COPIED else None
+        if place is not None and length is not None and len(place) != length:
+            place = None
         operation = CollectiveOperation(
             runtime.engine(), self._live(), algorithm, codec or OctetCodec(), finish, blocking=blocking, place=place
         )
@@ -340,14 +355,9 @@ def snapshots(message: UserBuffer | UserBlocks, into: Any, n: int, external: boo
     return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
 
 
-def _room(into: UserBuffer, blocks: int, size: int) -> UserBuffer | None:
-    """Return ``blocks`` blocks as one buffer, in which pieces of ``size`` octets may arrive.
-
-    None: they are short, or a block is longer than a piece, so that pieces are not side by side.
-    """
-    if into.count * blocks <= _COPIED or into.count * into.datatype.typemap.size != size:
-        return None
-    return marshalling.resized(into, into.count * blocks)
+def _whole(into: UserBuffer, blocks: int) -> UserBuffer | None:
+    """Return ``blocks`` blocks as one buffer, in which pieces may arrive; None: they are short."""
+    return marshalling.resized(into, into.count * blocks) if into.count * blocks > _COPIED else None
 
 
 def _unpacker(message: UserBuffer, external: bool) -> Callable[[Any], object]:

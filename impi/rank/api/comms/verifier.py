@@ -208,10 +208,12 @@ class _Checked(NeighborOperations):
         *,
         blocking: bool = False,
         into: UserBuffer | None = None,
+        length: int | None = None,
     ) -> Request:
         switch = _Switch(codec or OctetCodec())
         checked = _checked(self._comm, self._call, algorithm, switch)
-        return self._comm._begin(checked, finish, switch, blocking=blocking, into=into)  # type: ignore[no-any-return]
+        started: Request = self._comm._begin(checked, finish, switch, blocking=blocking, into=into, length=length)
+        return started
 
 
 class _Switch:

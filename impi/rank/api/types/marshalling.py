@@ -21,7 +21,7 @@ from impi.rank.engine.channels.payload import (
 )
 
 _SHORT: Final = 4096
-"""Octets that are copied sooner than it is seen whether they overlap others."""
+"""Octets of the longest snapshot that is made unasked."""
 
 
 def long_size() -> int:
@@ -106,16 +106,9 @@ def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> No
 def snapshot(message: UserBuffer, into: UserBuffer, external: bool | None = None) -> memoryview:
     """Return packed octets that do not change when ``into`` is written, even if it overlaps."""
     octets = packed(message, external)
-    aliases = octets.obj is message.view.obj and overlaps(octets, into)
+    # To ask whether two buffers overlap costs more than the copy of a short one.
+    aliases = octets.obj is message.view.obj and (len(octets) <= _SHORT or overlap(octets, into.view))
     return memoryview(bytes(octets)) if aliases else octets
-
-
-def overlaps(octets: memoryview, into: UserBuffer) -> bool:
-    """Whether octets may be some of those of ``into``.
-
-    Of few they are said to be: to look costs more than the copy that this leads to.
-    """
-    return len(octets) <= _SHORT or overlap(octets, into.view)
 
 
 def frozen(message: UserBuffer, *, external: bool) -> OctetSource:

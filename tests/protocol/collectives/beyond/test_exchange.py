@@ -20,7 +20,7 @@ from impi.protocol.collectives import (
     allgather_by_exchange,
     barrier_by_exchange,
 )
-from impi.protocol.collectives.beyond.exchange import rounds
+from impi.protocol.collectives.teams import rounds
 
 native = pytest.mark.parametrize("native", [False, True], ids=["messages", "library"])
 
