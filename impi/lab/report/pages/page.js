@@ -53,10 +53,11 @@ function show() {
     element.hidden = !is(element);
     if (!element.hidden) seen.add(element.dataset.id);
   }
+  document.getElementById("every").hidden = !now.size;
+  for (const more of all("[data-more]")) more.open = now.size > 0;
   for (const part of all("[data-part]")) part.hidden = !all("[data-id]", part).some((element) => !element.hidden);
   fitMatrix();
-  const count = document.getElementById("count");
-  if (count) count.textContent = `${seen.size} of ${new Set(marked.map((element) => element.dataset.id)).size} cells`;
+  document.getElementById("count").textContent = `${seen.size} of ${new Set(marked.map((element) => element.dataset.id)).size} cells`;
 }
 
 function choose() {

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 PAGE: Final = "index.html"
 _MARKDOWN: Final = "report.md"
 _OF_RUN: Final = (_MARKDOWN, "results.json", "junit.xml", "faults.md", "soak.md")
-_LAST_LINES: Final = 15
 _MOST_OCTETS: Final = 20_000  # of a text that a page shows; the file has the rest
 _ABOUT: Final = {
     "timeline.html": "packets, MPI calls and logs by time",
@@ -128,7 +127,7 @@ def _in_markdown(value: object) -> str:
 
 def _cell_page(run: RunView, cell: CellView, where: Path, after: CellView | None) -> str:
     names = {path.name for path in where.iterdir() if path.is_file() and path.name != PAGE}
-    words = {name: _end_of(where / name) for name in sorted(names) if name.endswith(".stderr") and cell.is_red}
+    words = {name: _begin_of(where / name) for name in sorted(names) if name.endswith(".stderr") and cell.is_red}
     timelines = [_timeline(attempt, cell, where) for attempt in cell.attempts]
     return render(
         "cell.html",
@@ -174,10 +173,3 @@ def _begin_of(file: Path) -> str:
         found = text.read(_MOST_OCTETS + 1)
     more = f"\n... {file.name} has the rest" if len(found) > _MOST_OCTETS else ""
     return found[:_MOST_OCTETS].decode("utf-8", "replace") + more
-
-
-def _end_of(file: Path) -> str:
-    with file.open("rb") as text:
-        text.seek(max(0, file.stat().st_size - _MOST_OCTETS))
-        lines = text.read().decode("utf-8", "replace").rstrip().splitlines()
-    return "\n".join(lines[-_LAST_LINES:])

@@ -15,6 +15,7 @@ from impi.lab.report.results import GREEN, RED, RESULTS, sign, why_self_reported
 
 SELF_REPORTED: Final = "self-reported"
 _SLOWEST: Final = 10
+_MARKS: Final = {"timeout": "T"}  # the terminal's sign is in few fonts of browsers
 _LEGEND: Final = {"pass": "passed", SELF_REPORTED: "passed, but nobody captured what crossed"}
 
 
@@ -30,7 +31,7 @@ class CellView:
         self.expected: Mapping[str, Any] | None = record["expected"]
         own = record["self_reported"] and self.result == "pass"
         self.kind = SELF_REPORTED if own else self.result
-        self.mark = sign(self.result, self_reported=own)
+        self.mark = _MARKS.get(self.result, sign(self.result, self_reported=own))
         self.took = f"{self.seconds:.1f} s"
         self.folder: str = record["evidence"]["folder"]
         self.page = f"{self.folder}/index.html" if self.folder else ""
@@ -40,9 +41,9 @@ class CellView:
         return self.result in RED
 
     @property
-    def name(self) -> str:
-        """The case, with its variant."""
-        return " ".join(filter(None, (self._record["case"], self._record["variant"])))
+    def name(self) -> tuple[str, str]:
+        """The case, and its variant."""
+        return self._record["case"], self._record["variant"]
 
     @property
     def parties(self) -> str:
@@ -128,7 +129,7 @@ class Matrix:
 
     groups: Sequence[tuple[str, int]]  # a topology, and how many columns it has
     columns: Sequence[Column]
-    rows: Sequence[tuple[str, Sequence[tuple[Column, CellView | None]]]]
+    rows: Sequence[tuple[tuple[str, str], Sequence[tuple[Column, CellView | None]]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,29 +164,28 @@ class RunView:
         """The outcome in one line."""
         ran = sum(cell.result not in ("unsupported", "skipped") for cell in self.cells)
         missed = sum(cell.result == "skipped" for cell in self.cells)
-        text = f"{len(self.red)} of {ran} cells are red" if self.red else f"{ran} cells, none of them red"
+        text = f"{len(self.red)} red of {ran} cells" if self.red else f"{ran} cells, none of them red"
         return f"{text}; {missed} were not reached" if missed else text
 
     @property
     def facts(self) -> dict[str, object]:
         """Small print, by name."""
-        value, machine = self.value, self.value.get("machine", {})
-        load = machine.get("load", [])
+        value = self.value
         return {
             "run": self.name,
             "began": value["started"],
             "took": _duration(self.seconds),
             "backend": self.backend,
             **_versions(value),
-            "machine": ", ".join(
-                [*(str(machine[name]) for name in ("processor", "system") if name in machine)]
-                + [f"{machine['cores']} cores" for _ in range("cores" in machine)]
-                + [f"load {load[0]:.1f} at the beginning" for _ in load[:1]]
-            ),
-            **value["software"],
-            "seed": value["seed"],
-            "command": shlex.join(["impilab", *value["argv"]]),
+            "machine": _machine(value.get("machine", {})),
         }
+
+    @property
+    def versions(self) -> dict[str, object]:
+        """What was under test and on which system, by name, and how to run it again."""
+        value = self.value
+        command = shlex.join(["impilab", *value["argv"]])
+        return {**value["software"], **value["builds"], "seed": value["seed"], "command": command}
 
     @property
     def vendors(self) -> list[str]:
@@ -224,7 +224,7 @@ class RunView:
     def slow(self) -> list[CellView]:
         return sorted((c for c in self.cells if c.seconds), key=lambda cell: -cell.seconds)[:_SLOWEST]
 
-    @property
+    @cached_property
     def matrix(self) -> Matrix:
         places = {(cell.name, cell.topology, cell.parties): cell for cell in self.cells}
         pairs = {(cell.topology, cell.parties): cell.vendors for cell in self.cells}
@@ -240,7 +240,7 @@ class RunView:
         ]
         return Matrix(groups=groups, columns=columns, rows=rows)
 
-    @property
+    @cached_property
     def pairs(self) -> Table:
         """Passes by vendors and topology, as a small table."""
         topologies = [t for t in self.topologies if any(c.topology == t and _ran(c) for c in self.cells)]
@@ -268,6 +268,13 @@ def _score(cells: Sequence[CellView]) -> str:
 def _versions(value: Mapping[str, Any]) -> dict[str, object]:
     """The versions of what was under test; empty of runs before they were written down."""
     return {name: value.get(name, "") for name in ("impi", "commit")}
+
+
+def _machine(value: Mapping[str, Any]) -> str:
+    """A machine in a few words; empty of runs before it was written down."""
+    if not value:
+        return ""
+    return f"{value['processor']}, {value['cores']} cores, load {value['load'][0]:.1f} when it began"
 
 
 def _duration(seconds: float) -> str:
