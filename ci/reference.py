@@ -1,6 +1,7 @@
 """Write docs/reference from the tables of the code: ``make reference``; ``--check`` only compares.
 
-The pages say in their first line that they are generated; JSON schemas are those of the package. tests/architecture compares them.
+The pages say in their first line that they are generated; JSON schemas are those of
+the package. tests/architecture compares them.
 """
 
 from __future__ import annotations

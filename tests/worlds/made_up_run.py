@@ -12,7 +12,14 @@ VENDORS = ("pure", "mpich", "openmpi", "mpich@4.3", "openmpi@4.1")
 TOPOLOGIES = ("1x2+1x2", "2x2+2x2", "1x1+1x3")
 CASES = [f"{family}.{name}" for family in ("p2p", "coll", "rma") for name in ("ring", "all", "long", "many<b>|`")]
 VARIANTS = ("", "auth=key,net=wan")
-ITEM = {"name": "end.status", "ok": False, "phase": "down", "blame": "client 1", "expected": "0 <b>", "actual": "it ended with 1"}
+ITEM = {
+    "name": "end.status",
+    "ok": False,
+    "phase": "down",
+    "blame": "client 1",
+    "expected": "0 <b>",
+    "actual": "it ended with 1",
+}
 
 
 def record(cell: str, result: str = "pass", **more: Any) -> dict[str, Any]:
