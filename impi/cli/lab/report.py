@@ -22,6 +22,7 @@ _RUNS: Final[Declared] = {
 _NEWEST: Final[Declared] = {
     "run": {"nargs": "?", "default": "latest", "metavar": "RUN", "help": f"{_RUN} (default: the newest)"},
 }
+_SHOWN: Final = ("worse", "better", "changed")
 _CAPTURES: Final[Declared] = {
     "--captures": {"action": "store_true", "help": "copy the captures of green cells, too, which are large"},
 }
@@ -29,7 +30,7 @@ _DIFF: Final = """
 worse     red now and not before, or green before and not tried now
 better    green now and red before
 changed   another result, neither better nor worse
-new, gone only one of the runs has it
+new, gone only one of the runs has it; --json names them
 
   impilab diff 20261121T083654-c321 latest
   impilab diff main/20261121T083654-c321 runs/latest --gate     exit code 1 if a cell is worse
@@ -105,8 +106,8 @@ def _diff(options: argparse.Namespace) -> int:
 def _lines(
     before: Mapping[str, Any], after: Mapping[str, Any], changes: list[Change], totals: Mapping[str, int]
 ) -> Iterator[str]:
-    width = max((len(change.id) for change in changes), default=0)
-    for change in changes:
+    width = max((len(change.id) for change in changes if change.kind in _SHOWN), default=0)
+    for change in (each for each in changes if each.kind in _SHOWN):
         how = f"{change.before or 'none'} -> {change.after or 'none'}"
         reason = " ".join(change.reason.split())
         yield f"{change.kind:<8} {how:<22} {change.id:<{width}}  {reason}".rstrip()

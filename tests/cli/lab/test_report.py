@@ -73,6 +73,12 @@ def test_a_gate_is_shut_by_what_is_worse(capsys: pytest.CaptureFixture[str]) -> 
     assert "no cell ended otherwise" in capsys.readouterr().out
 
 
+def test_cells_of_one_run_alone_are_counted(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(runs / "c", [record("p2p.all/mpich+openmpi/1x2+1x2")])
+    assert main(["diff", "a", "c", "--gate"]) == 0
+    assert capsys.readouterr().out == "a -> c: 1 new, 1 gone; 100 s -> 312 s\n"
+
+
 def test_a_diff_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["diff", "a", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)

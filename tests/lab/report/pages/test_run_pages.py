@@ -152,12 +152,13 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A run of made-up cells, and one more that hangs, with all its files."""
+    """A run of made-up cells, one of which hangs and has all its files."""
     seen, verdict = ran(hangs)
     more = {"hash": CELL.hash, "reason": verdict.reason, "evidence": {"folder": f"cells/{CELL.hash}", "items": []}}
     folder = made_up(tmp_path / "run", 300)
     value = json.loads((folder / "results.json").read_text())
-    value["cells"].append(record(CELL.id, "timeout", **more))
+    others = [each for each in value["cells"] if each["id"] != CELL.id]
+    value["cells"] = [*others, record(CELL.id, "timeout", **more)]
     (folder / "results.json").write_text(json.dumps(value))
     write_seen(CELL, seen, verdict, folder / "cells" / CELL.hash)
     write_pages(folder)
@@ -178,7 +179,7 @@ def test_a_browser_filters_by_the_address(browser: Any, site: Path) -> None:
     assert page.inner_text(".matrix thead tr:first-child th:visible") == "1x1+1x3"
     assert not page.is_visible("#slow")
     page.click("#every")
-    assert page.inner_text("#count") == "301 of 301 cells"
+    assert page.inner_text("#count") == "300 of 300 cells"
     assert page.input_value("[data-filter=topology]") == ""
     page.fill("#find", "mpich+openmpi/1x2+1x2")
     page.uncheck("input[value=pass]")
