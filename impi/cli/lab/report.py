@@ -6,13 +6,14 @@ import argparse
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from impi.base.exit_codes import ExitCode
 from impi.cli.ending import Declared, Verbs, add_verb, show
 from impi.cli.lab.select import EXIT_CODES, RUNS
 from impi.lab.report.pages.run_pages import read_results, write_pages
 from impi.lab.report.pages.site import copy_run, publish
+from impi.lab.report.results import Json
 from impi.lab.report.run_diff import Change, as_json, compare
 
 _RUN: Final = "a run: its name in --runs, or its folder"
@@ -103,9 +104,7 @@ def _diff(options: argparse.Namespace) -> int:
     return ExitCode.FAILED if options.gate and value["totals"]["worse"] else ExitCode.OK
 
 
-def _lines(
-    before: Mapping[str, Any], after: Mapping[str, Any], changes: list[Change], totals: Mapping[str, int]
-) -> Iterator[str]:
+def _lines(before: Json, after: Json, changes: list[Change], totals: Mapping[str, int]) -> Iterator[str]:
     width = max((len(change.id) for change in changes if change.kind in _SHOWN), default=0)
     for change in (each for each in changes if each.kind in _SHOWN):
         how = f"{change.before or 'none'} -> {change.after or 'none'}"

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
 from impi import __version__
@@ -36,6 +36,8 @@ from impi.lab.report.fault_table import fault_tables
 from impi.lab.report.soak_table import soak_table
 from impi.lab.run.schedule import Attempt, Done
 
+Json: TypeAlias = "Mapping[str, Any]"
+"""A JSON object of a run: its results, or the record of a cell. The schemas are in ``schemas``."""
 RESULTS = (*OUTCOMES, "xfail", "xpass")
 """Results of cells: the outcome compared with the expectations."""
 GREEN = ("pass", "xfail")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
-from impi.lab.report.results import GREEN, RED
+from impi.lab.report.results import GREEN, RED, Json
 
 KINDS: Final = ("worse", "better", "changed", "new", "gone")
 """Kinds of changes, in the order in which they are told.
@@ -31,14 +31,14 @@ class Change:
     seconds_after: float
 
 
-def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def compare(before: Json, after: Json) -> list[Change]:
     """Return the changes from one ``results.json`` to another, the worse ones first."""
     old, new = ({cell["id"]: cell for cell in run["cells"]} for run in (before, after))
     found = list(_changes(old, new))
     return sorted(found, key=lambda change: (KINDS.index(change.kind), change.id))
 
 
-def as_json(before: Mapping[str, Any], after: Mapping[str, Any], changes: list[Change]) -> dict[str, Any]:
+def as_json(before: Json, after: Json, changes: list[Change]) -> Json:
     """The value of ``impilab diff --json``."""
     counts = Counter(change.kind for change in changes)
     return {
@@ -50,7 +50,7 @@ def as_json(before: Mapping[str, Any], after: Mapping[str, Any], changes: list[C
     }
 
 
-def _changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str, Any]]) -> Iterator[Change]:
+def _changes(old: Mapping[str, Json], new: Mapping[str, Json]) -> Iterator[Change]:
     for cell in dict.fromkeys([*old, *new]):
         was, now = _result(old.get(cell)), _result(new.get(cell))
         if kind := _kind(was, now):
@@ -65,7 +65,7 @@ def _changes(old: Mapping[str, Mapping[str, Any]], new: Mapping[str, Mapping[str
             )
 
 
-def _result(record: Mapping[str, Any] | None) -> str:
+def _result(record: Json | None) -> str:
     return str(record["result"]) if record is not None else ""
 
 

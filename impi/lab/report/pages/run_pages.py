@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from impi.base.errors import LabError, UsageError
 from impi.lab.report.pages.views import CellView, RunView
+from impi.lab.report.results import Json
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,7 +42,7 @@ class FileView:
     command: str = ""  # that shows it, where a browser cannot
 
 
-def read_results(folder: Path) -> dict[str, Any]:
+def read_results(folder: Path) -> Json:
     """Return the results of the run in this folder.
 
     Raises:
@@ -126,8 +128,9 @@ def _in_markdown(value: object) -> str:
 
 
 def _cell_page(run: RunView, cell: CellView, where: Path, after: CellView | None) -> str:
-    names = {path.name for path in where.iterdir() if path.is_file() and path.name != PAGE}
-    words = {name: _begin_of(where / name) for name in sorted(names) if name.endswith(".stderr") and cell.is_red}
+    with os.scandir(where) as found:
+        sizes = {entry.name: entry.stat().st_size for entry in found if entry.is_file() and entry.name != PAGE}
+    words = {name: _begin_of(where / name) for name in sorted(sizes) if name.endswith(".stderr") and cell.is_red}
     timelines = [_timeline(attempt, cell, where) for attempt in cell.attempts]
     return render(
         "cell.html",
@@ -135,31 +138,31 @@ def _cell_page(run: RunView, cell: CellView, where: Path, after: CellView | None
         cell=cell,
         root="../" * len(Path(cell.folder).parts),
         after=after,
-        hang=_begin_of(where / "hang.txt") if "hang.txt" in names else "",
+        hang=_begin_of(where / "hang.txt") if "hang.txt" in sizes else "",
         words={name: text for name, text in words.items() if text},
         timelines=timelines,
-        has_timeline="timeline.html" in names,
-        files=list(_files(run, cell, where, names)),
+        has_timeline="timeline.html" in sizes,
+        files=list(_files(run, cell, sizes)),
     )
 
 
-def _timeline(attempt: dict[str, Any] | Any, cell: CellView, where: Path) -> str:
+def _timeline(attempt: Json, cell: CellView, where: Path) -> str:
     """The timeline of an attempt as seen from the page of its cell; empty where there is none."""
     inner = str(attempt["folder"]).removeprefix(cell.folder).strip("/")
     name = f"{inner}/timeline.html" if inner else "timeline.html"
     return name if attempt["folder"] and (where / name).exists() else ""
 
 
-def _files(run: RunView, cell: CellView, where: Path, names: set[str]) -> Iterator[FileView]:
-    first = [name for name in _ABOUT if name in names]
-    for name in [*first, *sorted(names - _ABOUT.keys())]:
+def _files(run: RunView, cell: CellView, sizes: Mapping[str, int]) -> Iterator[FileView]:
+    first = [name for name in _ABOUT if name in sizes]
+    for name in [*first, *sorted(sizes.keys() - _ABOUT.keys())]:
         about, command = _ABOUT.get(name, ""), ""
         if name.endswith(".pcap"):
             about = f"packets of {name.removesuffix('.pcap')}:"
             command = f"impi decode runs/{run.name}/{cell.folder}/{name}"
         elif name.endswith((".stdout", ".stderr")):
             about = f"what the {name.rpartition('.')[0]} wrote"
-        yield FileView(name=name, size=_octets((where / name).stat().st_size), about=about, command=command)
+        yield FileView(name=name, size=_octets(sizes[name]), about=about, command=command)
 
 
 def _octets(count: int) -> str:

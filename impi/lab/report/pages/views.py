@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from impi.base.manifests import in_order
 from impi.lab.cases import CASES
-from impi.lab.report.results import GREEN, RED, RESULTS, sign, why_self_reported
+from impi.lab.report.results import GREEN, RED, RESULTS, Json, sign, why_self_reported
 
 SELF_REPORTED: Final = "self-reported"
 _SLOWEST: Final = 10
@@ -22,13 +22,16 @@ _LEGEND: Final = {"pass": "passed", SELF_REPORTED: "passed, but nobody captured 
 class CellView:
     """One cell of a run: its record, and what follows from it."""
 
-    def __init__(self, record: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    def __init__(self, record: Json, run: Json) -> None:
         self._record, self._run = record, run
         self.id: str = record["id"]
         self.result: str = record["result"]
         self.phase: str = record["phase"]
         self.seconds: float = record["seconds"]
-        self.expected: Mapping[str, Any] | None = record["expected"]
+        self.vendors: Sequence[str] = record["parties"]
+        self.parties = "+".join(self.vendors)
+        self.topology: str = record["topology"]
+        self.expected: Json | None = record["expected"]
         own = record["self_reported"] and self.result == "pass"
         self.kind = SELF_REPORTED if own else self.result
         self.mark = _MARKS.get(self.result, sign(self.result, self_reported=own))
@@ -44,19 +47,6 @@ class CellView:
     def name(self) -> tuple[str, str]:
         """The case, and its variant."""
         return self._record["case"], self._record["variant"]
-
-    @property
-    def parties(self) -> str:
-        return "+".join(self._record["parties"])
-
-    @property
-    def vendors(self) -> Sequence[str]:
-        found: Sequence[str] = self._record["parties"]
-        return found
-
-    @property
-    def topology(self) -> str:
-        return str(self._record["topology"])
 
     @property
     def reason(self) -> str:
@@ -87,7 +77,7 @@ class CellView:
         return case.description + (f" (IMPI {', '.join(case.clauses)})" if case.clauses else "")
 
     @property
-    def failed(self) -> list[Mapping[str, Any]]:
+    def failed(self) -> list[Json]:
         return [item for item in self._record["evidence"]["items"] if not item["ok"]]
 
     @property
@@ -95,8 +85,8 @@ class CellView:
         return [item["name"] for item in self._record["evidence"]["items"] if item["ok"]]
 
     @property
-    def attempts(self) -> Sequence[Mapping[str, Any]]:
-        found: Sequence[Mapping[str, Any]] = self._record["attempts"]
+    def attempts(self) -> Sequence[Json]:
+        found: Sequence[Json] = self._record["attempts"]
         return found
 
     @property
@@ -146,7 +136,7 @@ class RunView:
     ``files``: the names of other files in its folder that have a link.
     """
 
-    def __init__(self, value: Mapping[str, Any], files: Iterable[str] = ()) -> None:
+    def __init__(self, value: Json, files: Iterable[str] = ()) -> None:
         self.value, self.files = value, list(files)
         self.name: str = value["run"]
         self.backend: str = value["backend"]
@@ -265,12 +255,12 @@ def _score(cells: Sequence[CellView]) -> str:
     return f"{len(green)}/{len(cells)} {next(iter(marks))}"
 
 
-def _versions(value: Mapping[str, Any]) -> dict[str, object]:
+def _versions(value: Json) -> dict[str, object]:
     """The versions of what was under test; empty of runs before they were written down."""
     return {name: value.get(name, "") for name in ("impi", "commit")}
 
 
-def _machine(value: Mapping[str, Any]) -> str:
+def _machine(value: Json) -> str:
     """A machine in a few words; empty of runs before it was written down."""
     if not value:
         return ""

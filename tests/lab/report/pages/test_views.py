@@ -52,7 +52,7 @@ def test_a_green_run_says_so(tmp_path: Path) -> None:
     assert run.facts["took"] == "7.2 s"
     assert run.facts["machine"] == "a processor, 2 cores, load 0.5 when it began"
     assert run.pairs.rows == [["pure+mpich", "1/1 ✓"]]
-    assert run.left_out == run.expected == []
+    assert (run.left_out, run.expected) == ([], [])
 
 
 def test_a_run_from_before_machines_were_written_down(tmp_path: Path) -> None:
