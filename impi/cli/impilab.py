@@ -20,6 +20,7 @@ from impi.cli.lab.expect import add_expect
 from impi.cli.lab.net import add_net
 from impi.cli.lab.plan import add_plan
 from impi.cli.lab.play import add_play
+from impi.cli.lab.report import add_report
 from impi.cli.lab.repro import REPRO_ENDING, add_repro
 from impi.cli.lab.run import add_run, resumed
 from impi.cli.lab.select import BACKEND, CLUSTERS, EXIT_CODES, RUNS
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"impilab {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
-    for add in (add_run, add_plan, add_expect, add_repro, add_play, add_net):
+    for add in (add_run, add_plan, add_report, add_expect, add_repro, add_play, add_net):
         add(verbs)
     add_vendor_verbs(verbs, main)
     add_verb(

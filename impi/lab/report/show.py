@@ -16,6 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from impi.base.manifests import in_order
+from impi.lab.cases import CASES
 from impi.lab.plan.cell import Cell
 from impi.lab.report.results import sign
 from impi.lab.run.collection import Seen
@@ -97,7 +98,7 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     about = item.about if item is not None else ()
     lines += _last_words(result.seen)
     lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/", about)
-    if result.cell.case.traffic == "demanded":
+    if result.cell.case.name in CASES:
         lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     # The last one is a command, and no part of it may be missing.
