@@ -181,6 +181,9 @@ def test_all_is_loaded_and_nothing_has_joined() -> None:
     assert not {"asyncio", "ssl", "inspect", "numpy", "mpi4py", "dataclasses"} & {*loaded}
 
 
+BY_MPIEXEC = ("--vendor", "mpich", "--launcher", "mpiexec")
+
+
 @pytest.mark.parametrize(
     ("clients", "loads"),
     [
@@ -188,10 +191,7 @@ def test_all_is_loaded_and_nothing_has_joined() -> None:
         ([["-client", "0", "x", "a.py"]], False),
         ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "mpich", "a.py"]], True),
         ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "openmpi", "a.py"]], False),
-        (
-            [["-client", "0", "x", "a.py"], [*"-client 1 x --vendor mpich --launcher mpiexec a.py".split()]],
-            False,
-        ),
+        ([["-client", "0", "x", "a.py"], ["-client", "1", "x", *BY_MPIEXEC, "a.py"]], False),
         ([["-client", "0", "x", "a.out"], ["-client", "1", "x", "a.out"]], False),
     ],
 )
