@@ -16,17 +16,18 @@ from impi.base.errors import UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import vendors
 from impi.cli.ending import Ending, Parser, add_verb, show
+from impi.cli.lab.demo import add_demo
 from impi.cli.lab.expect import add_expect
 from impi.cli.lab.net import add_net
 from impi.cli.lab.plan import add_plan
 from impi.cli.lab.play import add_play
 from impi.cli.lab.repro import REPRO_ENDING, add_repro
 from impi.cli.lab.run import add_run, resumed
-from impi.cli.lab.select import BACKEND, CLUSTERS, EXIT_CODES, RUNS
+from impi.cli.lab.select import BACKEND, EXIT_CODES, RUNS, clusters
 from impi.cli.lab.vendor import add_vendor_verbs
 from impi.lab.backends import choose_backend
 from impi.lab.cases import CASES, TAGS
-from impi.lab.cases.clauses import table as clauses
+from impi.lab.cases.clauses import table as clause_table
 from impi.lab.nodes.interface import ON_HOSTS, Backend, Finding
 from impi.lab.plan.clusters import list_clusters
 from impi.lab.plan.matrix import NothingSelected
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     for add in (add_run, add_plan, add_expect, add_repro, add_play, add_net):
         add(verbs)
     add_vendor_verbs(verbs, main)
+    add_demo(verbs, main)
     add_verb(
         verbs,
         "ls",
@@ -99,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
 def _ls(options: argparse.Namespace) -> int:
     if options.clauses and options.what != "cases":
         raise UsageError(f"--clauses lists cases, not {options.what}: write 'impilab ls cases --clauses'")
-    show(clauses() if options.clauses else _LISTS[options.what]())
+    show(clause_table() if options.clauses else _LISTS[options.what]())
     return 0
 
 
@@ -123,7 +125,7 @@ def _vendors() -> Iterator[str]:
 
 
 def _topologies() -> Iterator[str]:
-    for cluster in list_clusters(CLUSTERS):
+    for cluster in list_clusters(clusters()):
         parties = "+".join(cluster.parties)
         yield f"{cluster.name:<14} {cluster.topology!s:<16} {parties:<22} {cluster.description}".rstrip()
 

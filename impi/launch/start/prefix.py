@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LaunchError, UsageError
-from impi.base.manifests import Manifest, manifest
+from impi.base.manifests import Manifest, library_folder, manifest
 from impi.base.records import record
 
 _DEADLINE_S: Final = 20.0
@@ -43,7 +43,7 @@ def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
                     f"{origin} {text} has no bin/mpiexec; name the folder that {vendor} was installed into"
                 )
             return _installation(known, mpiexec, folder)
-    folder = Path(__file__).absolute().parents[3] / ".mpi" / vendor
+    folder = library_folder(vendor)
     if (mpiexec := folder / "bin" / "mpiexec").is_file():
         return _installation(known, mpiexec, folder)
     return _on_path(known, environ)

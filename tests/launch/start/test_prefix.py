@@ -24,9 +24,7 @@ def make(folder: Path, version: str = "HYDRA build details:", library: str = "li
 @pytest.fixture(autouse=True)
 def no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout without .mpi, so that this one's does not count."""
-    package = tmp_path / "checkout" / "impi" / "launch" / "start"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(prefix, "__file__", str(package / "prefix.py"))
+    monkeypatch.setattr(prefix, "library_folder", lambda vendor: tmp_path / "checkout/.mpi" / vendor)
     return tmp_path / "checkout"
 
 

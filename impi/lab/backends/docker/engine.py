@@ -14,7 +14,7 @@ try:
     import docker
     from docker.errors import DockerException, NotFound
 except ModuleNotFoundError as missing:
-    raise LabError("the docker backend needs the packages docker and paramiko: pip install 'impilab[lab]'") from missing
+    raise LabError("the docker backend needs the packages docker and paramiko: pip install impilab") from missing
 
 
 _TIMEOUT_S: Final = 60
