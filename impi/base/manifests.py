@@ -210,7 +210,7 @@ def user_folder() -> Path:
     if SHARED != _INSTALLED:
         return SHARED
     named = os.environ.get("XDG_DATA_HOME", "")
-    return (Path(named) if os.path.isabs(named) else Path.home() / ".local/share") / "impilab"
+    return (Path(named) if Path(named).is_absolute() else Path.home() / ".local/share") / "impilab"
 
 
 def project_file(name: str) -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from impi import __version__
-from impi.base.errors import UsageError
+from impi.base.errors import LabError, UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import vendors
 from impi.cli.ending import Ending, Parser, add_verb, show
@@ -141,14 +141,25 @@ _LISTS: Final = {"cases": _cases, "tags": _tags, "vendors": _vendors, "topologie
 
 def _findings(options: argparse.Namespace) -> list[Finding]:
     if options.origin is None and options.target is None:
-        found: list[Finding] = options.choose(options.backend).doctor()
-        return found
+        return _of_backend(options)
     if not (options.origin and options.target and (options.backend or "").startswith(ON_HOSTS)):
         raise UsageError("--from A --to B names two hosts of a file: give both, and --backend ssh:FILE")
     from impi.lab.backends.ssh.host_checks import between
     from impi.lab.backends.ssh.hosts_file import read_hosts
 
     return between(read_hosts(Path(options.backend.removeprefix(ON_HOSTS))), options.origin, options.target)
+
+
+def _of_backend(options: argparse.Namespace) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        return [*options.choose(options.backend or "docker").doctor()]
+    except LabError as error:
+        why, cure = getattr(error, "why", str(error)), getattr(error, "cure", "")
+        found.append(Finding(subject="engine", ok=False, detail=why, cure=cure, fatal=options.backend is not None))
+    if options.backend is None:
+        found += options.choose("local").doctor()
+    return found
 
 
 def _doctor(options: argparse.Namespace) -> int:

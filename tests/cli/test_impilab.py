@@ -283,3 +283,15 @@ def test_help_and_version(capsys):
             main(argv, choose=lambda name: FakeBackend())
         assert stop.value.code == 0
     assert "SELECTOR" in capsys.readouterr().out
+
+
+def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert f"note engine: {tmp_path}/none.sock: No such file or directory; start it" in out
+    assert "ok   system: Linux" in out
+    assert main(["doctor", "--backend", "docker"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("bad  engine: ")
+    assert out.count("\n") == 1

@@ -20,9 +20,7 @@ def test_what_follows_is_said_after_a_pass(code: int, capsys: pytest.CaptureFixt
     assert ("Go on:" in capsys.readouterr().out) == (code == 0)
 
 
-def test_the_first_verdict(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     assert "impilab doctor" in capsys.readouterr().out
