@@ -43,7 +43,8 @@ def extension() -> ModuleType:
     real = os.path.realpath(named)
     if not named or not os.path.exists(real):
         raise LaunchError(f"MPI4PY_LIBMPI is {named!r}: no such MPI library")
-    soname = next((name for name in _FAMILIES if os.path.basename(real).startswith(name)), "")
+    names = (os.path.basename(named), os.path.basename(real))
+    soname = next((name for name in _FAMILIES if any(each.startswith(name) for each in names)), "")
     if not soname:
         raise LaunchError(f"{real} is neither {' nor '.join(_FAMILIES)}, the libraries that mpi4py can use")
     found = importlib.util.find_spec("mpi4py")
