@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.base import variables
-from impi.base.errors import UsageError, refuse
+from impi.base.errors import UsageError, did_you_mean, refuse
 from impi.base.records import fresh, record
 
 KINDS: Final = ("backed", "native", "remote")
@@ -144,7 +144,8 @@ def manifest(vendor: str) -> Manifest:
     name, at, version = vendor.partition("@")
     found = _all().get(name)
     if found is None:
-        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}")
+        near = did_you_mean(name, names())
+        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}{near}")
     if at and version not in found.versions:
         known = ", ".join(found.versions) or "none beside its own"
         raise UsageError(f"vendor {vendor!r}: {name} has no version {version!r} in its manifest; it has {known}")

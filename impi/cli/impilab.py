@@ -6,13 +6,17 @@ Exit codes: :mod:`impi.base.exit_codes`.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from impi import __version__
-from impi.base.errors import LabError, UsageError
+from impi.base.errors import LabError, LaunchError, UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import vendors
 from impi.cli.ending import Ending, Parser, add_verb, show
@@ -89,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
             **BACKEND,
             "--from": {"dest": "origin", "metavar": "A", "help": "with --backend ssh:FILE: only the way from host A"},
             "--to": {"dest": "target", "metavar": "B", "help": "to host B"},
+            "--json": {"action": "store_true", "help": "as JSON"},
         },
         help="examine everything that a run needs, with the cure for what is wrong",
     )
@@ -159,15 +164,35 @@ def _of_backend(options: argparse.Namespace) -> list[Finding]:
         found.append(Finding(subject="engine", ok=False, detail=why, cure=cure, fatal=options.backend is not None))
     if options.backend is None:
         found += options.choose("local").doctor()
+        found.append(_of_this_machine())
     return found
+
+
+def _of_this_machine() -> Finding:
+    """Return which MPI libraries impirun finds on the PATH, and as what."""
+    from impi.launch.start.prefix import abi_of, on_path
+
+    found, looked = [], []
+    for known in vendors():
+        if known.has_library and known.kind == "backed":
+            looked += [*known.library.commands]
+            with contextlib.suppress(LaunchError):
+                there = on_path(known, os.environ)
+                abi = f"{os.path.realpath(there.library)}, {abi_of(there.library)}" if there.library else "no library"
+                found.append(f"{known.name} by {there.mpiexec} ({abi})")
+    detail = "; ".join(found) or f"none on the PATH; it was looked for mpiexec, {', '.join(dict.fromkeys(looked))}"
+    cure = "" if found else "none is needed for runs; impirun --prefix DIR takes one that is elsewhere"
+    return Finding(subject="your MPI", ok=bool(found), detail=detail, cure=cure, fatal=False)
 
 
 def _doctor(options: argparse.Namespace) -> int:
     findings: list[Finding] = _findings(options)
-    for finding in findings:
+    for finding in findings if not options.json else ():
         mark = "ok  " if finding.ok else ("bad " if finding.fatal else "note")
         cure = f"; {finding.cure}" if finding.cure and not finding.ok else ""
         print(f"{mark} {finding.subject}: {finding.detail}{cure}")
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
     return ExitCode.OWN_FAULT if any(not f.ok and f.fatal for f in findings) else 0
 
 

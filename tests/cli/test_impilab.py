@@ -295,3 +295,26 @@ def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, c
     out = capsys.readouterr().out
     assert out.startswith("bad  engine: ")
     assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rnu", "did you mean run?"),
+        ("run --retires 2", "unrecognized arguments: --retires; did you mean --retries?"),
+        ("ls vendor", "did you mean vendors?"),
+        ("check mpcih", "there is no vendor 'mpcih'; the vendors are "),
+        ("check mpcih", "; did you mean mpich?"),
+        ("plan --backend local p2p.rnig/mpcih+openmpi/*", "; did you mean 'p2p.ring/mpich+openmpi/*'?"),
+        ("plan --backend local @colective", "; did you mean collective?"),
+        ("run p2p.rnig/pure+pure/1x2+1x2", "; did you mean p2p.ring?"),
+    ],
+)
+def test_what_could_be_meant_is_said(words, said, capsys):
+    assert main(words.split()) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_doctor_as_json(capsys):
+    assert main(["doctor", "--backend", "local", "--json"]) == 0
+    assert {"subject", "ok", "detail", "cure", "fatal"} == json.loads(capsys.readouterr().out)[0].keys()
