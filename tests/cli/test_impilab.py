@@ -307,7 +307,7 @@ def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, c
         ("check mpcih", "; did you mean mpich?"),
         ("plan --backend local p2p.rnig/mpcih+openmpi/*", "; did you mean 'p2p.ring/mpich+openmpi/*'?"),
         ("plan --backend local @colective", "; did you mean collective?"),
-        ("run p2p.rnig/pure+pure/1x2+1x2", "; did you mean p2p.ring?"),
+        ("run --backend local p2p.rnig/pure+pure/1x2+1x2", "; did you mean 'p2p.ring/pure+pure/1x2+1x2'?"),
     ],
 )
 def test_what_could_be_meant_is_said(words, said, capsys):
