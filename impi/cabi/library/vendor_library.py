@@ -43,8 +43,7 @@ def extension() -> ModuleType:
     real = os.path.realpath(named)
     if not named or not os.path.exists(real):
         raise LaunchError(f"MPI4PY_LIBMPI is {named!r}: no such MPI library")
-    names = (os.path.basename(named), os.path.basename(real))
-    soname = next((name for name in _FAMILIES if any(each.startswith(name) for each in names)), "")
+    soname = _soname(named) or _soname(real)
     if not soname:
         raise LaunchError(f"{real} is neither {' nor '.join(_FAMILIES)}, the libraries that mpi4py can use")
     found = importlib.util.find_spec("mpi4py")
@@ -68,6 +67,10 @@ def extension() -> ModuleType:
     finally:
         sys.setdlopenflags(before)
     return module
+
+
+def _soname(path: str) -> str:
+    return next((name for name in _FAMILIES if os.path.basename(path).startswith(name)), "")
 
 
 def _share_environ() -> None:

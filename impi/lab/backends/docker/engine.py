@@ -8,7 +8,7 @@ import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from impi.base.errors import LabError
 
@@ -89,7 +89,7 @@ def _context() -> str:
 
 
 def _client() -> docker.DockerClient:
-    options = {"timeout": _TIMEOUT_S, "max_pool_size": _THREADS}
+    options: Any = {"timeout": _TIMEOUT_S, "max_pool_size": _THREADS}
     if url := os.environ.get("DOCKER_HOST"):
         _knock(url)
         return docker.DockerClient.from_env(**options)
@@ -97,8 +97,9 @@ def _client() -> docker.DockerClient:
         context = ContextAPI.get_context(name)
         if context is None:
             raise OSError(f"docker has no context {name!r}: 'docker context ls' shows them")
-        _knock(context.Host)
-        return docker.DockerClient.from_context(name, **options)
+        _knock(str(context.Host))
+        found: docker.DockerClient = docker.from_context(name, **options)
+        return found
     refused: OSError | None = None
     for path in sockets():
         try:
