@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 import threading
@@ -113,6 +114,16 @@ def test_a_context_of_docker_is_taken_and_never_passed_over(nothing: Path, monke
         connect()
 
 
+def test_a_context_of_docker_is_asked(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", "elsewhere")
+    with listening(nothing / "other.sock") as url:
+        told = {"Name": "elsewhere", "Metadata": {}, "Endpoints": {"docker": {"Host": url, "SkipTLSVerify": False}}}
+        place = nothing / "contexts/meta" / hashlib.sha256(b"elsewhere").hexdigest()
+        place.mkdir(parents=True)
+        (place / "meta.json").write_text(json.dumps(told))
+        assert connect().ping()
+
+
 def test_a_refusal_names_the_group_and_the_way(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = nothing / "docker.sock"
     path.touch()
@@ -131,3 +142,9 @@ def test_a_refusal_names_the_group_and_the_way(nothing: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "group", lambda self: "root")
     with pytest.raises(NoEngine, match="ask who runs the engine for access"):
         connect()
+
+
+def test_an_engine_that_is_named_answers(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with listening(nothing / "named.sock") as url:
+        monkeypatch.setenv("DOCKER_HOST", url)
+        assert connect().ping()
