@@ -318,3 +318,16 @@ def test_what_could_be_meant_is_said(words, said, capsys):
 def test_doctor_as_json(capsys):
     assert main(["doctor", "--backend", "local", "--json"]) == 0
     assert {"subject", "ok", "detail", "cure", "fatal"} == json.loads(capsys.readouterr().out)[0].keys()
+
+
+def test_doctor_tells_of_the_users_own_mpi(monkeypatch, tmp_path, capsys):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    mpiexec = tmp_path / "bin/mpiexec.hydra"
+    mpiexec.write_text("#!/bin/sh\necho 'HYDRA build details:'\n")
+    mpiexec.chmod(0o755)
+    (tmp_path / "lib/libmpi.so.12").write_bytes(b"MPI_Init\0")
+    main(["doctor"])
+    assert f"mpich by {mpiexec} ({tmp_path}/lib/libmpi.so.12, MPICH's ABI)" in capsys.readouterr().out
