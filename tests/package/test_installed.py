@@ -107,6 +107,7 @@ def test_the_wheel_has_what_the_verbs_read(wheel: Path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
 
 
+@pytest.mark.proof
 def test_versions_of_all_commands(run: Run) -> None:
     for command in ("impilab", "impi", "impirun"):
         assert "0.1.0" in run(command, "--version")
@@ -119,6 +120,7 @@ def test_the_first_verdict(run: Run) -> None:
     assert "impilab doctor" in printed
 
 
+@pytest.mark.proof
 def test_files_of_the_project_are_found(run: Run) -> None:
     assert "two-nodes" in run("impilab", "ls", "topologies")
     assert "mpich" in run("impilab", "ls", "vendors")
@@ -126,12 +128,14 @@ def test_files_of_the_project_are_found(run: Run) -> None:
     assert CELL in run("impilab", "plan", "--backend", "local")
 
 
+@pytest.mark.proof
 def test_a_new_vendor_is_found_again(run: Run) -> None:
     printed = run("impilab", "new", "vendor", "acme")
     assert "home/.local/share/impilab/images/acme/acme.toml" in printed
     assert "R01 ✓" in run("impilab", "check", "acme", "--backend", "local", code=1)
 
 
+@pytest.mark.proof
 def test_a_job(run: Run) -> None:
     assert "rank 1: impi" in run(*JOB, f"{hello(run)}.py")
 
