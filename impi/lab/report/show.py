@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -99,10 +101,15 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     lines += _last_words(result.seen)
     lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/", about)
     if result.cell.case.name in CASES:
-        lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
+        lines.append(f"     again     {_typed()} repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     # The last one is a command, and no part of it may be missing.
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
+
+
+def _typed() -> str:
+    """Return how this user starts impilab."""
+    return "impilab" if shutil.which("impilab") or Path(sys.argv[0]).name != "impilab" else shlex.quote(sys.argv[0])
 
 
 def _last_words(seen: Seen | None) -> list[str]:

@@ -37,6 +37,7 @@ from impi.launch.labels import Labels
 from impi.launch.net import parse_endpoint
 from impi.launch.pulse import Pulse
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.start.prefix import told
 from impi.launch.start.program import Command, Program, base_environment
 from impi.launch.start.without_mpi import title, why_unsure
 from impi.protocol.options import ClientOptions
@@ -93,6 +94,8 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[s
             near = stack.enter_context(open_near_end(options, environ, plan.hosts(options.reach.hosts)))
     if options.running.explain:
         warn(plan.way)
+        if plan.launcher.library:
+            warn(told(options.placement.vendor, plan.launcher.library))
     placed, one_node, interface = plan.placed, plan.one_node, plan.interface
     rendezvous.start()
     control = control_address(placed, interface)
