@@ -122,7 +122,10 @@ static char **filled(char **out, char *text, char *const *rows)
         const char *given = value_in(rows, kept[i]), *must = needed(kept[i]);
         if (given && (!must || strstr(given, must))) continue;
         out[at++] = text;
-        text += 1 + (given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
+        /* Tools stand before ours, and the hook before all folders. */
+        int tools = given && *given && !strncmp(kept[i], "LD_PRELOAD=", 11);
+        text += 1 + (tools ? sprintf(text, "LD_PRELOAD=%s:%s", given, kept[i] + 11)
+                     : given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
     }
     out[at] = NULL;
     return out;

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from impi.base.errors import ImpiError
 from impi.base.variables import BEHIND, STANDS_IN, USHERED
-from impi.cabi.library.program_file import program_file
+from impi.cabi.library.program_file import program_file, wrappers
 from impi.launch.start.compiled import preloads
 from impi.rank.engine.job.join import VARIABLE
 from impi.rank.vendors.meeting import tell_failure
@@ -35,7 +35,7 @@ def begin() -> None:
         names, _ = preloads(found, os.environ, os.environ.get(BEHIND, ""))
     except ImpiError as error:
         _fail(str(error))
-    preload = ":".join([*names, os.environ.get("LD_PRELOAD", "")])
+    preload = ":".join([os.environ.get("LD_PRELOAD", ""), *wrappers(found), *names])
     environ = {**os.environ, "LD_PRELOAD": preload, STANDS_IN: found.abi, USHERED: str(os.getpid())}
     os.execve(program, argv, environ)
 

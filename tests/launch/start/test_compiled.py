@@ -102,7 +102,7 @@ def test_without_a_library_of_the_client_ours_stands_in(linked, libraries):
     program = linked("libmpi.so.12")
     environ = {**os.environ, "LD_PRELOAD": "mine.so"}
     argv, told = served((program, "--steps"), environ, "")
-    expected = ("LD_PRELOAD=/cache/mpich /cache/libmpi_mpifh.so.40 mine.so", "IMPI_STANDS_IN=mpich")
+    expected = ("LD_PRELOAD=mine.so /cache/mpich /cache/libmpi_mpifh.so.40", "IMPI_STANDS_IN=mpich")
     assert variables(argv) == (*expected, program, "--steps")
     assert told == "stand-in mode: impi's library is the program's libmpi.so.12"
 
