@@ -96,8 +96,8 @@ def test_functions_of_the_program_itself(abi, way, compiled, run_job):
     program = compiled("watched", abi, str(PROGRAMS / "tool.c"), '-DTITLE="linked"', f"-D{way}", "-ldl")
     done = run_job([program], CLIENTS[0], options=options("--explain"))
     right(done, ["linked"], abi, [program])
-    told = " calls MPI by PMPI_ names, or has MPI functions of its own"
-    assert all("stand-in mode" in client.err and told in client.err for client in done.clients[:1]), done
+    err = done.clients[0 if abi == "mpich" else 1].err  # front mode would have been possible
+    assert "stand-in mode" in err and " calls MPI by PMPI_ names, or has MPI functions of its own" in err, done
 
 
 def test_a_profiler_in_a_library_of_the_program(run_job, tool, tmp_path):
