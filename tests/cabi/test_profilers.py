@@ -38,7 +38,7 @@ def lines(rows: str) -> list[str]:
 def alone(abi: str, argv: list[str], tools: str) -> list[str]:
     """Return what a program prints as a job of its vendor alone."""
     prefix = ROOT / ".mpi" / abi
-    more = {name: "1" for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")}
+    more = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
     more["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
     more["OMPI_MCA_btl"] = "^ofi,tcp"
     if abi == "mpich":

@@ -41,7 +41,7 @@ class ProgramFile:
     """A program that uses MPI."""
 
     abi: str
-    # The shared libraries that it is linked with, those of LD_PRELOAD, and those that these are linked with.
+    # The shared libraries that it is linked with, those of LD_PRELOAD, and those that these need.
     needs: tuple[str, ...]
     files: tuple[str, ...] = ()  # its own path, and those of these libraries
 
@@ -78,14 +78,14 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
 
 
 def wrappers(program: ProgramFile) -> list[str]:
-    """Return the libraries of a program with MPI functions of their own: they must come before ours."""
+    """Return the libraries of a program with MPI functions of their own: ours comes after them."""
     return [file for file in _foreign(program) if file != program.files[0] and _has_functions(file)]
 
 
 def why_not_behind(program: ProgramFile, environ: Mapping[str, str], library: str) -> str:
     """Return why ours cannot stand before a vendor's library in a program; empty: it can.
 
-    Functions ``PMPI_*`` are the vendor's in front mode: a profiler that calls them would leave the job.
+    Functions ``PMPI_*`` are the vendor's in front mode: what calls them would leave the job.
 
     Args:
         program: what needs the library.

@@ -83,7 +83,7 @@ def served(
 
 def _set_by(argv: Sequence[str]) -> dict[str, str]:
     """Return the tools that ``env LD_PRELOAD=TOOL`` brings to the program."""
-    return {"LD_PRELOAD": word.partition("=")[2] for word in argv if word.startswith("LD_PRELOAD=")}
+    return dict(word.split("=", 1) for word in argv if word.startswith("LD_PRELOAD="))
 
 
 def preloads(found: ProgramFile, environ: Mapping[str, str], library: str) -> tuple[list[str], str]:

@@ -134,7 +134,7 @@ def test_a_library_that_lacks_what_the_program_needs_has_no_front(linked, librar
     program = made(tmp_path, "cxx", "extern int *at(void); int main(void) { return !at(); }", bindings, own)
     environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
     argv, told = served((program,), environ, own)
-    assert variables(argv)[0].startswith("LD_PRELOAD=/cache/openmpi ")
+    assert variables(argv)[0].startswith("LD_PRELOAD=/cache/openmpi")
     assert told == (
         "stand-in mode: impi's library is the program's libmpi.so.40, "
         f"because {own} lacks ompi_gone, which the program needs"
