@@ -100,7 +100,7 @@ def handler(kind: str, function: int) -> Object:
 
 
 class _Function:
-    """The function of an error handler, which C calls when the call has returned to it: it may throw.
+    """The function of an error handler: C calls it after Python has returned, so it may throw.
 
     In Fortran it gets the object's number there.
     """
