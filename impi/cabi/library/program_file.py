@@ -58,16 +58,12 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
         UsageError: it was made for another machine, or is static, or for an unknown library.
     """
     _check_machine(path)
-    bare = {name: value for name, value in environ.items() if name != "LD_PRELOAD"}
-    files = _listed(path, bare)
+    files = _with_tools(path, environ)
     if not files:
         if b"MPI_Init" in Path(path).read_bytes():
             raise UsageError(f"{path} has its MPI library inside (static): link it with a shared one, such as impicc's")
         return None
-    listed = [Path(file).name for file in files]
-    if environ.get("LD_PRELOAD") and not _SONAMES.keys().isdisjoint(listed):
-        files = _listed(path, environ)
-        listed = [Path(file).name for file in files]
+    listed = _names(files)
     found = {_SONAMES[name] for name in listed if name in _SONAMES}
     if len(found) > 1:
         raise UsageError(f"{path} needs libraries of two MPI families: {', '.join(n for n in listed if n in _SONAMES)}")
@@ -75,6 +71,18 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
     if not found and unknown:
         raise UsageError(f"{path} needs {unknown[0]}, and impi stands in for {', '.join(sorted(_SONAMES))} alone")
     return ProgramFile(abi=found.pop(), needs=tuple(listed), files=(path, *files)) if found else None
+
+
+def _with_tools(path: str, environ: Mapping[str, str]) -> Sequence[str]:
+    """Return the libraries of a program; if MPI's is among them, with the tools of LD_PRELOAD."""
+    files = _listed(path, {**environ, "LD_PRELOAD": ""})
+    if environ.get("LD_PRELOAD") and not _SONAMES.keys().isdisjoint(_names(files)):
+        return _listed(path, environ)
+    return files
+
+
+def _names(files: Sequence[str]) -> list[str]:
+    return [Path(file).name for file in files]
 
 
 def wrappers(program: ProgramFile) -> list[str]:
