@@ -152,6 +152,34 @@ static inline int impi_gone(void)
     return __builtin_expect(impi_state > 1, 0) && !Py_IsInitialized();
 }
 
+/* ---- error handlers of the program: called when Python has returned
+
+   They may throw, or jump away: that must not pass through Python. */
+
+typedef void impi_handler(void *, int *, ...);
+static __thread struct { impi_handler *function; int wide, code; intptr_t handle; } impi_later;
+
+static void impi_handle_later(intptr_t function, intptr_t handle, int wide, int code)
+{
+    impi_later.handle = handle;
+    impi_later.wide = wide;
+    impi_later.code = code;
+    impi_later.function = (impi_handler *)function;
+}
+
+static __attribute__((noinline)) int impi_handled(int result)
+{
+    impi_handler *function = impi_later.function;
+    intptr_t handle = impi_later.handle;
+    int narrow = (int)handle, code = impi_later.code;
+    impi_later.function = NULL;
+    function(impi_later.wide ? (void *)&handle : (void *)&narrow, &code);
+    return result;
+}
+
+#define IMPI_AFTER(call) \
+    { int impi_code = call; return __builtin_expect(!!impi_later.function, 0) ? impi_handled(impi_code) : impi_code; }
+
 static void impi_unfinished(int status, void *nothing)
 {
     (void)nothing;

@@ -122,7 +122,10 @@ static char **filled(char **out, char *text, char *const *rows)
         const char *given = value_in(rows, kept[i]), *must = needed(kept[i]);
         if (given && (!must || strstr(given, must))) continue;
         out[at++] = text;
-        text += 1 + (given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
+        /* Tools stand before ours, and the hook before all folders. */
+        int tools = given && *given && !strncmp(kept[i], "LD_PRELOAD=", 11);
+        text += 1 + (tools ? sprintf(text, "LD_PRELOAD=%s:%s", given, kept[i] + 11)
+                     : given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
     }
     out[at] = NULL;
     return out;
@@ -132,6 +135,15 @@ static char **filled(char **out, char *text, char *const *rows)
     (ours() ? filled(alloca((count(rows) + many + 1) * sizeof(char *)), alloca(octets_of(rows) + 1), (rows)) \
             : (char **)(rows))
 
+/* Python, below, without tools: a profiler would bring another libmpi to it. */
+static char **without_preload(char **rows)
+{
+    char **out = rows;
+    for (char **row = rows; *row; row++) if (strncmp(*row, "LD_PRELOAD=", 11)) *out++ = *row;
+    *out = NULL;
+    return rows;
+}
+
 /* ---- the end of a process */
 
 static void tell(void)
@@ -140,7 +152,7 @@ static void tell(void)
     int status;
     pid_t child = fork();
     if (child == 0) {
-        char **rows = KEEPING(environ);
+        char **rows = without_preload(KEEPING(environ));
         int (*real)(const char *, char *const[], char *const[]) =
             (int (*)(const char *, char *const[], char *const[]))dlsym(RTLD_NEXT, "execve");
         void (*end)(int) = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
@@ -305,7 +317,10 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
         words = alloca(((size_t)argc + 6) * sizeof *words);
         words[0] = IMPI_PYTHON; words[1] = "-I"; words[2] = "-c"; words[3] = IMPI_BEGIN; words[4] = path;
         memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
-        execve(IMPI_PYTHON, words, environ);
+        int (*real)(const char *, char *const[], char *const[]) =
+            (int (*)(const char *, char *const[], char *const[]))dlsym(RTLD_NEXT, "execve");
+        if (getenv("LD_PRELOAD")) setenv("IMPI_PRELOAD", getenv("LD_PRELOAD"), 1);
+        real(IMPI_PYTHON, words, without_preload(KEEPING(environ)));
     }
     (void)may_end();
     end_now(1);

@@ -38,6 +38,11 @@ class Library:
     def impi_symbol(self, number: int) -> int:
         return 1000 + number
 
+    def impi_handle_later(self, function: int, handle: int, wide: bool, code: int) -> None:
+        """Call at once what C calls when Python has returned."""
+        cell = ffi.new("intptr_t *" if wide else "int *", handle)
+        ffi.cast("void (*)(void *, int *, ...)", function)(ffi.cast("void *", cell), ffi.new("int *", code))
+
     def impi_fortran_number(self, owner: int, handle: int) -> int:
         return -handle
 

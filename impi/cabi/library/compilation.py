@@ -78,7 +78,7 @@ def fill(folder: Path, place: Path, name: str, file: str, behind: str) -> None:
     out = folder / file
     # Calls take a microsecond of Python, and no less with -O2, which takes twice as long. But front
     # mode needs jumps: a call that goes on to the library behind leaves nothing on the stack.
-    argv = ["-O2" if behind else "-O1", "-fPIC", "-w", "-D_CFFI_NO_LIMITED_API"]
+    argv = ["-O2" if behind else "-O1", "-fPIC", "-w", "-fexceptions", "-D_CFFI_NO_LIMITED_API"]
     argv += [f"-I{sysconfig.get_path('include')}"]
     argv += [str(folder / f"{name}.c"), str(shared), f"-Wl,-rpath,{shared.parent}", "-ldl", "-lpthread"]
     link_shared(out, file, argv)

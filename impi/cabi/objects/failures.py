@@ -100,12 +100,15 @@ def handler(kind: str, function: int) -> Object:
 
 
 class _Function:
-    """The function of an error handler; in Fortran it gets the object's number there."""
+    """The function of an error handler: C calls it after Python has returned, so it may throw.
+
+    In Fortran it gets the object's number there.
+    """
 
     def __init__(self, kind: str, function: int) -> None:
         self._table, self._type = _TABLES[kind]
         self._owner = list(OWNERS).index(kind) if kind in OWNERS else -1
-        self._call = ffi.cast("void (*)(void *, int *, ...)", function)
+        self._address = function
         self.fortran = False
 
     def __call__(self, subject: Object, code: int) -> None:
@@ -113,4 +116,5 @@ class _Function:
         kind = self._type
         if self.fortran and self._owner >= 0:
             kind, number = "int", link.lib.impi_fortran_number(self._owner, number)
-        self._call(ffi.new(f"{kind} *", number), ffi.new("int *", outgoing(code)))
+        wide = ffi.sizeof(kind) > ffi.sizeof("int")
+        link.lib.impi_handle_later(self._address, int(ffi.cast("intptr_t", number)), wide, outgoing(code))

@@ -52,6 +52,7 @@ int impi_status_tag(intptr_t at);
 int impi_status_error(intptr_t at);
 intptr_t impi_symbol(int number);
 int impi_fortran_number(int owner, intptr_t object);
+void impi_handle_later(intptr_t function, intptr_t handle, int wide, int code);
 #define IMPI_STATUS_SIZE ...
 """
 """What Python may call and read."""
@@ -232,7 +233,9 @@ def _served(stub: Stub) -> Iterator[str]:
         if stub.function.result == "int":
             yield "    if (impi_gone()) return IMPI_GONE;"
         yield "    impi_start();"
-        yield f"    return ({stub.function.result}){stub.python}({', '.join(wired)});"
+        call = f"{stub.python}({', '.join(wired)})"
+        is_code = stub.function.result == "int"
+        yield f"    IMPI_AFTER({call})" if is_code else f"    return ({stub.function.result}){call};"
 
 
 def _front(stub: Stub, abi: Abi) -> Iterator[str]:

@@ -83,14 +83,16 @@ def make_plan(
     inside = not one_node and options.reach.hosts == "client"
     launcher = _launcher(options, environ, one_node=one_node)
     argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
-    argv, way = served(argv, environ, "" if options.running.stand_in else launcher.library, options.running.abi)
+    exports = exported(options.running.exports, environ)
+    library = "" if options.running.stand_in else launcher.library
+    argv, way = served(argv, {**environ, **exports}, library, options.running.abi)
     return Plan(
         placed=placed,
         launcher=launcher,
         argv=argv,
         way=way,
         variables={
-            **exported(options.running.exports, environ),
+            **exports,
             **({PORTS: f"{ports[0]}-{ports[-1]}"} if (ports := options.common.ports) else {}),
             **handles_environment(options.running.handles, argv, environ, warn),
         },

@@ -16,7 +16,7 @@ from typing import Final
 
 from impi.base.errors import LaunchError, UsageError
 from impi.base.variables import BEHIND, HANDLES_FROM, STANDS_IN
-from impi.cabi.library.program_file import ProgramFile, is_elf, program_file
+from impi.cabi.library.program_file import ProgramFile, is_elf, program_file, why_not_behind, wrappers
 from impi.cabi.tables.abi_tables import fortran, sonames
 from impi.launch.start.without_mpi import is_python, title
 
@@ -51,6 +51,7 @@ def served(
         UsageError: the program's path contains '=', so that env takes it for a variable.
         LaunchError: the library cannot be compiled.
     """
+    environ = {**environ, **_set_by(argv)}
     found, itself = (ProgramFile(abi=abi, needs=sonames(abi)), False) if abi else _program(argv, environ)
     if found is None and is_python(argv[0]):
         return argv, "the program is Python's"
@@ -73,9 +74,16 @@ def served(
         own[BEHIND] = library
         if found is None:
             told = "the program calls no MPI library by itself: programs behind it get impi's library when they start"
-    preload = " ".join(filter(None, (*names, environ.get("LD_PRELOAD"))))
+    # Tools come first: a profiler's functions call ours.
+    tools = [environ.get("LD_PRELOAD"), *(wrappers(found) if found is not None else ())]
+    preload = " ".join(filter(None, (*tools, *names)))
     rows = [f"{name}={value}" for name, value in {"LD_PRELOAD": preload, **own}.items()]
     return (*_CHECKED, names[0], *rows, *argv), told
+
+
+def _set_by(argv: Sequence[str]) -> dict[str, str]:
+    """Return the tools that ``env LD_PRELOAD=TOOL`` brings to the program."""
+    return dict(word.split("=", 1) for word in argv if word.startswith("LD_PRELOAD="))
 
 
 def preloads(found: ProgramFile, environ: Mapping[str, str], library: str) -> tuple[list[str], str]:
@@ -86,13 +94,15 @@ def preloads(found: ProgramFile, environ: Mapping[str, str], library: str) -> tu
     from impi.cabi.library.build import library as compiled  # takes a while, and Python programs need none
     from impi.cabi.library.build import preloaded
 
-    if behind := _behind(found, library):
+    behind = _behind(found, library)
+    why = why_not_behind(found, environ, behind) if behind else ""
+    if behind and not why:
         front = str(compiled(found.abi, environ, behind))
         return [front, behind], f"front mode: impi's library stands before {behind}, which the program was compiled for"
     spared = "" if found.is_fortran else fortran(found.abi)
     names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
     needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
-    return names, f"stand-in mode: impi's library is the program's {needed}"
+    return names, f"stand-in mode: impi's library is the program's {needed}" + (f", because {why}" if why else "")
 
 
 def _program(argv: tuple[str, ...], environ: Mapping[str, str]) -> tuple[ProgramFile | None, bool]:

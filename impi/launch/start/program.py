@@ -14,7 +14,7 @@ from impi.base.errors import refuse
 from impi.base.manifests import outer_variables
 from impi.base.records import record
 from impi.base.remote.starter_lines import NOTHING, Leaves, Spec
-from impi.base.variables import BEHIND, EXPORT, HANDLES_FROM, RELAY, STANDS_IN, USHERED
+from impi.base.variables import BEHIND, EXPORT, HANDLES_FROM, PRELOAD, RELAY, STANDS_IN, USHERED
 from impi.launch.start import remote_shell
 from impi.launch.start.nodes import Node, is_here
 from impi.protocol.options import GRACE_S
@@ -28,7 +28,7 @@ ROOT: Final = str(Path(__file__).absolute().parents[3])
 HOOK: Final = str(Path(__file__).absolute().parent.parent / "hook")
 
 _KEYS: Final = "IMPI_AUTH_"
-_PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, BEHIND, USHERED, EXPORT, RELAY)
+_PRIVATE: Final = (VARIABLE, PARENT, INPUT, HANDLES_FROM, STANDS_IN, BEHIND, USHERED, PRELOAD, EXPORT, RELAY)
 
 # Prefixes of the names that go to other nodes; SSH drops all others.
 _FORWARDED: Final = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from impi.base.errors import ImpiError
-from impi.base.variables import BEHIND, STANDS_IN, USHERED
-from impi.cabi.library.program_file import program_file
+from impi.base.variables import BEHIND, PRELOAD, STANDS_IN, USHERED
+from impi.cabi.library.program_file import program_file, wrappers
 from impi.launch.start.compiled import preloads
 from impi.rank.engine.job.join import VARIABLE
 from impi.rank.vendors.meeting import tell_failure
@@ -28,6 +28,7 @@ def begin() -> None:
     """Execute the program ``sys.argv[1]`` with arguments ``sys.argv[2:]``, its own name first, and
     with our library; end this process if that cannot be."""
     program, *argv = sys.argv[1:]
+    os.environ["LD_PRELOAD"] = os.environ.pop(PRELOAD, "")
     try:
         found = program_file(program, os.environ)
         if found is None:
@@ -35,7 +36,7 @@ def begin() -> None:
         names, _ = preloads(found, os.environ, os.environ.get(BEHIND, ""))
     except ImpiError as error:
         _fail(str(error))
-    preload = ":".join([*names, os.environ.get("LD_PRELOAD", "")])
+    preload = ":".join([os.environ["LD_PRELOAD"], *wrappers(found), *names])
     environ = {**os.environ, "LD_PRELOAD": preload, STANDS_IN: found.abi, USHERED: str(os.getpid())}
     os.execve(program, argv, environ)
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
+from cabi_programs import PROGRAMS, ROOT
 from linked_world import ABI, MPI, address, ffi, number
 
 from impi.cabi.objects import failures, handle_tables
@@ -76,3 +80,18 @@ def test_error_handlers_get_handle_and_code():
     call.fortran = True
     call(MPI.COMM_SELF, MPI.ERR_RANK)
     assert told[1] == (-number("COMM_SELF"), number("ERR_RANK"))
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.parametrize("mode", ["", "--stand-in"])
+def test_a_handler_may_throw_or_jump_away(run_job, tmp_path, mode):
+    if (compiler := shutil.which("g++")) is None:
+        pytest.skip("there is no C++ compiler")
+    program, prefix = str(tmp_path / "throws"), ROOT / ".mpi" / "mpich"
+    argv = [compiler, f"-I{prefix}/include", "-o", program, str(PROGRAMS / "throws.cpp")]
+    subprocess.run([*argv, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi"], check=True)
+    done = run_job([program], ["mpich:1", "pure:1"], options={0: mode.split()})
+    assert done.codes == [0, 0, 0], done
+    expected = [f"rank {rank}: {told}" for rank in range(2) for told in ("jumped, sum 1", "thrown")]
+    assert sorted(done.out.splitlines()) == expected

@@ -102,7 +102,7 @@ def test_without_a_library_of_the_client_ours_stands_in(linked, libraries):
     program = linked("libmpi.so.12")
     environ = {**os.environ, "LD_PRELOAD": "mine.so"}
     argv, told = served((program, "--steps"), environ, "")
-    expected = ("LD_PRELOAD=/cache/mpich /cache/libmpi_mpifh.so.40 mine.so", "IMPI_STANDS_IN=mpich")
+    expected = ("LD_PRELOAD=mine.so /cache/mpich /cache/libmpi_mpifh.so.40", "IMPI_STANDS_IN=mpich")
     assert variables(argv) == (*expected, program, "--steps")
     assert told == "stand-in mode: impi's library is the program's libmpi.so.12"
 
@@ -115,6 +115,56 @@ def test_ours_stands_before_the_library_that_the_program_was_compiled_for(linked
     assert variables(argv)[0] == f"LD_PRELOAD=/cache/mpich-front {own}"
     assert told.startswith(f"front mode: impi's library stands before {own}")
     assert served((program,), os.environ, str(other))[1].startswith("stand-in mode")
+
+
+def made(tmp_path, name: str, text: str, *more: str) -> str:
+    """Return the path of a shared library, or a program, of a C text."""
+    (tmp_path / "more.c").write_text(text)
+    kind = ["-shared", "-fPIC", "-Wl,--allow-shlib-undefined"] if ".so" in name else ["-Wl,--allow-shlib-undefined"]
+    out = str(tmp_path / name)
+    subprocess.run(["cc", *kind, "-o", out, str(tmp_path / "more.c"), "-Wl,--no-as-needed", *more], check=True)
+    return out
+
+
+def test_a_library_that_lacks_what_the_program_needs_has_no_front(linked, libraries, tmp_path):
+    """As C++ programs for Open MPI 4 under Open MPI 5."""
+    linked("libmpi.so.40")
+    own = str(tmp_path / "libmpi.so.40")
+    bindings = made(tmp_path, "libbindings.so", "extern int ompi_gone; int *at(void) { return &ompi_gone; }", own)
+    program = made(tmp_path, "cxx", "extern int *at(void); int main(void) { return !at(); }", bindings, own)
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    argv, told = served((program,), environ, own)
+    assert variables(argv)[0].startswith("LD_PRELOAD=/cache/openmpi")
+    assert told == (
+        "stand-in mode: impi's library is the program's libmpi.so.40, "
+        f"because {own} lacks ompi_gone, which the program needs"
+    )
+
+
+PROFILERS = {
+    "calls": "int PMPI_Send(void); int go(void) { return PMPI_Send(); }",
+    "asks": 'const char *name = "PMPI_Send"; int go(void) { return 0; }',
+    "has": "int MPI_Send(void) { return 0; } int go(void) { return MPI_Send(); }",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(PROFILERS))
+def test_a_profiler_has_no_front_and_comes_first(linked, libraries, tmp_path, kind):
+    linked("libmpi.so.12")
+    own = str(tmp_path / "libmpi.so.12")
+    tool = made(tmp_path, "libtool.so", PROFILERS[kind], own)
+    program = made(tmp_path, "tooled", "int go(void); int main(void) { return go(); }", tool, own)
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    argv, told = served((program,), environ, own)
+    first = f"{tool} " if kind == "has" else ""
+    assert variables(argv)[0] == f"LD_PRELOAD={first}/cache/mpich /cache/libmpi_mpifh.so.40"
+    assert told.endswith("because libtool.so calls MPI by PMPI_ names, or has MPI functions of its own")
+    plain = made(tmp_path, "plain", "int MPI_Init(void); int main(void) { return MPI_Init == 0; }", own)
+    assert served((plain,), environ, own)[1].startswith("front mode")
+    assert served((plain,), {**environ, "LD_PRELOAD": tool}, own)[1] == told
+    argv, again = served(("env", f"LD_PRELOAD={tool}", plain), environ, own)
+    assert again == told
+    assert variables(argv)[0].startswith(f"LD_PRELOAD={tool} ")
 
 
 def test_a_tool_may_start_the_program(linked, libraries):
