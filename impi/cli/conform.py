@@ -33,7 +33,7 @@ The CMD of --server starts a server: {{n}} stands for the number of clients, {{p
 first line tells HOST:PORT.
 
 examples:
-  impi conform --client 'impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}'
+  impi conform --client 'impirun -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}'
   impi conform 3.6 3.7.2/send-long --client '...' --json mine.json --html mine.html
   impi conform --server 'impirun -server {{n}} -port {{port}}'
   impi conform --replay tests/vectors/reduce

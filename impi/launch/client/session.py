@@ -80,9 +80,9 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[s
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
     versions = versions_to_offer(options)
-    silence_s = options.common.heartbeat_timeout_s
+    silence_s, auth = options.common.heartbeat_timeout_s, options.common.auth
     rendezvous = stack.enter_context(
-        Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
+        Rendezvous(host, port, options.rank, environ=environ, versions=versions, auth=auth, silence_s=silence_s)
     )
     with telling(rendezvous):
         tasks, plan = plan_client(options, environ, warn, stack)
