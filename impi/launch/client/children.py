@@ -389,7 +389,7 @@ class Children:
         """Print what is whole of a stream after ``data``; without data: the rest."""
         text = one.whole(number, name, data)
         if self._labels is not None and one.command.ranks:
-            text = self._labels.of_rank(number, name, text)
+            text = (self._labels.of_rank if data else self._labels.last_of_rank)(number, name, text)
         elif self._labels is not None and one.command.tags:
             text = self._labels.of_mpiexec(one.command.tags, name, text)
             text += b"" if data else self._labels.rest(name)

@@ -352,9 +352,9 @@ class _Session:
 
     def _outcome(self, children: Children, program: Program) -> int:
         signum, survival = self._interrupts.signum, self._member.survival
-        if signum is not None or children.failure:
+        if signum is not None or children.failure or self._lost_unseen():
             what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
-            code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
+            code = 128 + signum if signum is not None else self._code(children)
             # The message comes after all output of what is ended.
             lost = survival is not None and survival.is_loss(signum)
             self._warn(self._end(children, f"{what}, {self._member.phase}", code, lost=lost))
@@ -372,20 +372,36 @@ class _Session:
         self._rendezvous.finish()
         return 0
 
+    def _lost_unseen(self) -> bool:
+        """Return whether a proc has failed of which mpiexec does not tell."""
+        self._hear_last_words()
+        lost = self.control.losses.first
+        return lost is not None and lost.code != 0
+
+    def _hear_last_words(self) -> None:
+        for _ in range(3):  # a last word and the end of its connection take a turn each
+            self._turn(0)
+
+    def _code(self, children: Children) -> int:
+        """Return the code of the proc that has ended with one; an mpiexec may tell another one."""
+        lost = self.control.losses.first
+        if lost is not None and lost.code:
+            return lost.code
+        return exit_code(children.failure.status if children.failure is not None else ExitCode.FAILED)
+
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
         # Of procs that are seen by themselves, the first to end is known; others end because of it.
         if children.failure is not None and not children.failure.serves and self._manager is None:
             self.control.await_lost(self._turn)
-        for _ in range(3):  # a last word and the end of its connection take a turn each
-            self._turn(0)
+        self._hear_last_words()
         if children.lost:
             return children.lost
         lost = self.control.lost_proc
         abort = self._manager.manager.abort if self._manager is not None else None
         if not lost and abort is not None:
             lost = f"rank {abort.rank} of this client called MPI_Abort"
-        return "; ".join(filter(None, (lost, str(children.failure))))
+        return "; ".join(filter(None, (lost, str(children.failure or ""))))
 
     def _sit_out(self, children: Children, program: Program) -> None:
         """Wait until the programs of all clients have ended without MPI, as the one here has.

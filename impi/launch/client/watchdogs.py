@@ -111,7 +111,9 @@ class Watchdogs:
         children.check_silence()
         lost = self._control.losses.first
         if lost is not None and time.monotonic() - lost.at > _LOST_S:
-            raise JobError(f"{self._control.lost_proc}, {phase}")
+            error = JobError(f"{self._control.lost_proc}, {phase}")
+            error.code = lost.code or error.code
+            raise error
         if (stopped := children.stopped) is not None:
             raise JobError(f"{stopped.told(limit_s, self._control.rank_of(stopped.pid))}, {phase}")
         if children.cut is not None and self._member.job is not None:
