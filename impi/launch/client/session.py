@@ -373,10 +373,14 @@ class _Session:
         return 0
 
     def _lost_unseen(self) -> bool:
-        """Return whether a proc has failed of which mpiexec does not tell."""
+        """Return whether a proc has failed of which mpiexec does not tell.
+
+        One that has said nothing may be no failure: Hydra kills those that are still in the
+        library's MPI_Finalize when another one leaves.
+        """
         self._hear_last_words()
         lost = self.control.losses.first
-        return lost is not None and lost.code != 0
+        return lost is not None and bool(lost.code)
 
     def _hear_last_words(self) -> None:
         for _ in range(3):  # a last word and the end of its connection take a turn each
