@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from impi.base import variables
 from impi.base.errors import UsageError, refuse
+from impi.base.files import read_toml
 from impi.base.records import fresh, record
 
 KINDS: Final = ("backed", "native", "remote")
@@ -223,23 +224,6 @@ def _paths() -> list[Path]:
 def _folder() -> Path:
     named = os.environ.get(variables.VENDORS)
     return Path(named) if named else _CHECKOUT / "images"
-
-
-def read_toml(path: Path, what: str = "") -> dict[str, Any]:
-    """Return the tables of a file; ``what`` it is, for the message.
-
-    Raises:
-        UsageError: it cannot be read, or is no TOML.
-    """
-    import tomllib  # only impirun and the lab read such files, no proc
-
-    name = f"{what} {path}".strip()
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} is not TOML: {error}") from None
 
 
 def read(path: Path) -> Manifest:

@@ -15,6 +15,7 @@ from impi import __version__
 from impi.base.errors import UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import backed
+from impi.base.units import parse_count
 from impi.base.variables import EXPORT
 from impi.launch.command_line import read_part, read_parts, split
 from impi.protocol.options import OPTIONS, ClientOptions, Offer, ServerOptions
@@ -120,7 +121,7 @@ def _several(value: object) -> tuple[object, ...]:
 
 def _client_options(args: argparse.Namespace) -> ClientOptions:
     rank, server = args.client
-    if not rank.isdecimal():
+    if parse_count(rank) is None:
         raise UsageError(f"-client takes the number of the client and HOST:PORT of the server, not {rank!r}")
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not program:
