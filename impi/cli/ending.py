@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 from impi.base.errors import ImpiError, UsageError
+from impi.base.exhausted import sentence
 from impi.base.exit_codes import ExitCode
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -82,6 +83,10 @@ class Ending:
             if code is None and unread:
                 return self._complain(unread, self.wrong)
             return code or 0
+        except (OSError, MemoryError) as error:
+            if not (lack := sentence(error)):
+                raise
+            return self._complain(lack, self.wrong)
 
     def _complain(self, what: ImpiError | str, code: int) -> int:
         print(f"{self.prog}: {what}", file=sys.stderr)

@@ -279,6 +279,18 @@ def _check_part(parser: _ImpirunParser, client: int, words: Sequence[str], *, is
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    try:
+        return _run(argv)
+    except (OSError, MemoryError) as error:
+        from impi.base.exhausted import sentence  # few processes come here
+
+        if not (lack := sentence(error)):
+            raise
+        print(f"impirun: {lack}", file=sys.stderr)
+        return ExitCode.FAILED
+
+
+def _run(argv: Sequence[str] | None) -> int:
     _fill_descriptors()
     parser = _parser()
     argv = list(sys.argv[1:] if argv is None else argv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 from pairs import pairs
+
+from tests.conftest import need_vendor
 
 PROGRAM = str(Path(__file__).parent / "programs" / "exits.py")
 RunJob = Callable[..., Any]
@@ -90,3 +93,26 @@ def test_what_others_have_printed_without_an_end_outlives_an_abort(clients: list
     assert result.codes == [5, 5, 5], str(result)
     for rank in range(4):
         assert f"unended {rank}" in result.clients[rank // 2].out
+
+
+def test_a_library_that_dies_for_want_of_space_is_told_with_that() -> None:
+    """In a mount namespace of its own /dev/shm has 64 KB."""
+    full = "mount -t tmpfs -o size=64k none /dev/shm && exec \"$0\" \"$@\""
+    there = subprocess.run(["unshare", "-m", "sh", "-c", full, "true"], check=False, capture_output=True, text=True)
+    if there.returncode:
+        pytest.skip(f"no mount namespaces here: {there.stderr}")
+    need_vendor("mpich")
+    argv = [sys.executable, "-m", "impi.cli.impirun", "-n", "2", "--vendor", "mpich", ":", "-n", "1", PROGRAM, "atexit"]
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", full, *argv], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode not in (0, 4)
+    assert "/dev/shm has 0 MB of free space, which its library may need, before the program" in done.stderr
+
+
+def test_a_proc_that_may_open_few_files_says_so(run_job: RunJob) -> None:
+    few = ["sh", "-c", 'ulimit -n 9; exec "$0" "$@"', sys.executable, PROGRAM, "atexit"]
+    result = run_job(few, ["pure:1", "pure:1"])
+    assert result.codes == [1, 1, 1], str(result)
+    assert "Traceback" not in str(result)
+    assert "'ulimit -n' shows how many files it may have open: raise that" in str(result)

@@ -90,9 +90,16 @@ class Children:
         self.cut: Cut | None = None
         self.unanswered = ""
         self.asked = 0
+        self.procs_running = False
+        self.printed_at = 0.0
+        self.retired = False
 
     def check_silence(self) -> None:
         pass
+
+    def retire(self) -> str:
+        told, self.retired = "" if self.retired else "its mpiexec", True
+        return told
 
     def ask(self) -> None:
         self.asked += 1

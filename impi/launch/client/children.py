@@ -107,6 +107,7 @@ class _Starter:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.waiting = set(command.titles)
+        self.retired = False
         self.pids: dict[int, int] = {}
         self.heard = False
         self.began = time.time()
@@ -213,6 +214,7 @@ class Children:
         self.lost = ""  # the loss of a starter, in words without the phase of the job
         self.stopped: Stopped | None = None
         self.cut: Cut | None = None
+        self.printed_at = 0.0  # when output came last
 
     def start(self) -> None:
         """Start all starters, in order.
@@ -274,6 +276,19 @@ class Children:
         give_up = time.monotonic() + self._times.grace_s + SLACK_S
         while any(one.status is None for one in lasting) and time.monotonic() < give_up:
             turn(give_up - time.monotonic())
+
+    def retire(self) -> str:
+        """End what still runs, but for host agents, and take that for no failure.
+
+        Returns:
+            The names of what has been ended.
+        """
+        left = [one for one in self._starters if one.status is None and not one.retired]
+        left = [one for one in left if not one.command.serves and not one.command.lasts]
+        for one in left:
+            one.retired = True
+            one.hang_up()
+        return ", ".join(title for one in left for title in one.command.titles.values())
 
     def beat(self) -> None:
         """Tell the starters that this process runs; from any thread."""
@@ -387,6 +402,7 @@ class Children:
 
     def _print(self, one: _Starter, number: int, name: Stream, data: bytes) -> None:
         """Print what is whole of a stream after ``data``; without data: the rest."""
+        self.printed_at = time.monotonic()
         text = one.whole(number, name, data)
         if self._labels is not None and one.command.ranks:
             text = (self._labels.of_rank if data else self._labels.last_of_rank)(number, name, text)
@@ -403,6 +419,8 @@ class Children:
 
     def _exited(self, one: _Starter, number: int, status: int) -> None:
         one.waiting.discard(number)
+        if one.retired:
+            status = 0
         self.statuses[number] = status
         if self.forgiven is not None and one.command.ranks:
             self.forgiven[number] = Exit(one.command.titles[number], status)
@@ -417,7 +435,7 @@ class Children:
         self._reap(one.pid)
         self._print_rest(one)
         status = one.status or 0
-        if one.waiting and not (self.error or self.lost) and self.failure is None:
+        if one.waiting and not one.retired and not (self.error or self.lost) and self.failure is None:
             if status == _SSH_FAILED and not one.heard:
                 self.error = f"{one.command.name} could not be started by ssh; see its message above"
             elif one.command.task is not None:

@@ -87,6 +87,7 @@ class Losses:
     def __init__(self) -> None:
         self.failure = ""  # why a process says that the job cannot go on; empty: none does
         self.first: LostProc | None = None
+        self.finalized = 0  # procs of an MPI library that have ended after MPI_Finalize
         self.alarmed = False  # whether vendor rank 0 has said that a peer of it is lost
         self.gone: dict[int, bytes] = {}  # the last word of each proc that has ended, by rank (see _Connection.rank)
 
@@ -98,7 +99,10 @@ class Losses:
         """
         if connection.rank is not None:
             self.gone[connection.rank] = bytes(connection.received)
-        if connection.proc is None or connection.received == FINALIZED:
+        if connection.proc is None:
+            return
+        if connection.received == FINALIZED:
+            self.finalized += 1
             return
         exits = _EXIT.fullmatch(connection.received)
         words = "" if exits else connection.received.decode("ascii", "replace")

@@ -327,6 +327,8 @@ class _Session:
         if children.failure:
             return
         self._watchdogs.check(children)
+        if warning := self._watchdogs.check_launcher(children):
+            self._warn(warning)
         if member.job is not None and not self._watched:
             self._watched = True
             children.watch([place for place, _ in member.places], self.control.joined)
@@ -405,7 +407,16 @@ class _Session:
         abort = self._manager.manager.abort if self._manager is not None else None
         if not lost and abort is not None:
             lost = f"rank {abort.rank} of this client called MPI_Abort"
-        return "; ".join(filter(None, (lost, str(children.failure or ""))))
+        return "; ".join(filter(None, (lost, str(children.failure or ""), self._shortage())))
+
+    def _shortage(self) -> str:
+        """Return what this node lacks, where an MPI library has died before MPI was up."""
+        if self._options.placement.vendor == "pure" or self.control.rank0 is not None:
+            return ""
+        from impi.base.exhausted import short  # few clients come here
+
+        found = short(("/dev/shm", os.environ.get("TMPDIR", "/tmp")))  # noqa: S108  (where libraries write)
+        return found and f"{found}, which its library may need"
 
     def _sit_out(self, children: Children, program: Program) -> None:
         """Wait until the programs of all clients have ended without MPI, as the one here has.
