@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from impi.base import variables
 from impi.base.errors import UsageError, refuse

@@ -80,9 +80,7 @@ class Ending:
         except BrokenPipeError:
             # The reader of stdout has gone: discard the octets that the interpreter would flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if code is None and unread:
-                return self._complain(unread, self.wrong)
-            return code or 0
+            return self._complain(unread, self.wrong) if code is None and unread else code or 0
         except (OSError, MemoryError) as error:
             if not (lack := sentence(error)):
                 raise

@@ -22,7 +22,7 @@ def test_the_temporary_folder_is_one_for_all_processes(tmp_path: Path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     own = own_folders.temporary()
     assert own == f"{tmp_path}/impi-{os.geteuid()}" == own_folders.temporary()
-    assert os.stat(own).st_mode & 0o777 == 0o700
+    assert Path(own).stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("planted", ["folder", "link", "file"])

@@ -142,17 +142,39 @@ DECISIONS = json.loads(Decisions().to_json()) | {
     "decisions": {"allreduce": [{"algorithm": "specification", "clients": 2, "octets": 5, "segment": 1}]}
 }
 ROW = {
-    **{"measure": "m", "vendors": "v", "variant": "", "size": 1, "unit": "us", "better": "lower", "against": None},
-    **{"bound": "<= 2 x", "samples": {"values": [1.0], "references": [1.0]}, "extra": {"a": 1.0}, "error": None},
+    "measure": "m",
+    "vendors": "v",
+    "variant": "",
+    "size": 1,
+    "unit": "us",
+    "better": "lower",
+    "against": None,
+    "bound": "<= 2 x",
+    "samples": {"values": [1.0], "references": [1.0]},
+    "extra": {"a": 1.0},
+    "error": None,
 }
 BENCH = {"form": "impi-bench 1", "when": "", "machine": {}, "versions": {}, "options": {}, "rows": [ROW]}
 CELL = "p2p.ring/mpich+pure/1x2+1x2"
 RUN = {
-    **{"argv": [], "backend": "local", "seed": 1, "started": 1.0, "source": "x", "builds": {}},
-    **{"cells": [{"id": CELL, "hash": "h"}], "excluded": [{"id": CELL, "reason": "r", "kind": "k"}]},
+    "argv": [],
+    "backend": "local",
+    "seed": 1,
+    "started": 1.0,
+    "source": "x",
+    "builds": {},
+    "cells": [{"id": CELL, "hash": "h"}],
+    "excluded": [{"id": CELL, "reason": "r", "kind": "k"}],
 }
 RECORD = {
-    **{"id": CELL, "hash": "h", "result": "pass", "outcome": "pass", "phase": "", "blame": "", "reason": "", "self_reported": False},
+    "id": CELL,
+    "hash": "h",
+    "result": "pass",
+    "self_reported": False,
+    "outcome": "pass",
+    "phase": "",
+    "blame": "",
+    "reason": "",
     "attempts": [{"outcome": "pass", "phase": "", "blame": "", "reason": "", "seconds": 1.0, "lab": ""}],
 }
 RESULTS = {"backend": "local", "seconds": 1.0, "exit": 0, "totals": {"pass": 1}, "cells": [RECORD | {"seconds": 1.0}]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import sys
@@ -22,7 +21,7 @@ def below(pid: int) -> list[int]:
 
 def ports_of(pid: int) -> list[int]:
     """Where a process listens on all addresses."""
-    links = [os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return [int(row[1].rpartition(":")[2], 16) for row in rows if row[3] == LISTENS and f"socket:[{row[9]}]" in links]
 

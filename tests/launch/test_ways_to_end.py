@@ -97,7 +97,7 @@ def test_what_others_have_printed_without_an_end_outlives_an_abort(clients: list
 
 def test_a_library_that_dies_for_want_of_space_is_told_with_that() -> None:
     """In a mount namespace of its own /dev/shm has 64 KB."""
-    full = "mount -t tmpfs -o size=64k none /dev/shm && exec \"$0\" \"$@\""
+    full = 'mount -t tmpfs -o size=64k none /dev/shm && exec "$0" "$@"'
     there = subprocess.run(["unshare", "-m", "sh", "-c", full, "true"], check=False, capture_output=True, text=True)
     if there.returncode:
         pytest.skip(f"no mount namespaces here: {there.stderr}")

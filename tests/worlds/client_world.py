@@ -38,6 +38,7 @@ class Control:
         self.rank0: dict[str, Any] | None = None
         self.agents: dict[int, dict[str, Any]] = {}
         self.joined: set[object] = set()
+        self.token = "00ff" * 8
         self.losses = Losses()
         self.lost_proc = "rank 1 of this client (process 7) ended without MPI_Finalize"
         self.told: list[dict[str, object]] = []

@@ -22,8 +22,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from impi.base.errors import LabError, UsageError
-from impi.base.files import MALFORMED
 from impi.base.exit_codes import ExitCode
+from impi.base.files import MALFORMED
 from impi.lab.evidence.witness_reports import planned_digest
 from impi.lab.judge.hang import explain
 from impi.lab.judge.verdict import OUTCOMES, Verdict

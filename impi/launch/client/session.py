@@ -415,7 +415,7 @@ class _Session:
             return ""
         from impi.base.exhausted import short  # few clients come here
 
-        found = short(("/dev/shm", os.environ.get("TMPDIR", "/tmp")))  # noqa: S108  (where libraries write)
+        found = short(("/dev/shm", os.environ.get("TMPDIR", "/tmp")))
         return found and f"{found}, which its library may need"
 
     def _sit_out(self, children: Children, program: Program) -> None:

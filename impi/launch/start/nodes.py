@@ -33,12 +33,7 @@ def parse(text: str, option: str = "--nodes") -> tuple[Node, ...]:
         if not name.endswith("]") and ":" in name:
             name, _, slots = name.rpartition(":")
         name = name.strip("[]")
-        if (
-            not name
-            or name.startswith("-")
-            or any(c.isspace() for c in name)
-            or not parse_count(slots)
-        ):
+        if not name or name.startswith("-") or any(c.isspace() for c in name) or not parse_count(slots):
             raise UsageError(
                 f"{option} takes NODE:SLOTS,NODE:SLOTS,... with at least one slot each, not {item!r} in {text!r}"
             )

@@ -80,7 +80,9 @@ def test_where_nothing_can_be_written_temporary_files_are(tmp_path: Path, monkey
     assert cache.folder({}) == str(own)
     assert cache.place({"HOME": str(home)}, "mpich", ["x"]) == f"{own}/mpich"
     tmp_path.chmod(0o777)
-    with pytest.raises(LaunchError, match=r"others can rename what is in it \('chmod \+t' forbids that\); set IMPI_CACHE"):
+    with pytest.raises(
+        LaunchError, match=r"others can rename what is in it \('chmod \+t' forbids that\); set IMPI_CACHE"
+    ):
         cache.place({"HOME": str(home)}, "mpich", ["x"])
 
 
@@ -91,7 +93,9 @@ def test_nothing_is_loaded_from_where_others_can_write(named: str, tmp_path: Pat
     environ = {"IMPI_CACHE": str(tmp_path / "cache")}
     assert cache.place(environ, "mpich", ["file"]) == str(place)
     (tmp_path / "cache" / named).chmod(0o775)
-    with pytest.raises(LaunchError, match=r"^others can write .*: 'chmod go-w' it if it is yours, or set IMPI_CACHE to"):
+    with pytest.raises(
+        LaunchError, match=r"^others can write .*: 'chmod go-w' it if it is yours, or set IMPI_CACHE to"
+    ):
         cache.place(environ, "mpich", ["file"])
 
 
@@ -109,7 +113,7 @@ def test_what_killed_builds_leave_is_swept(tmp_path: Path) -> None:
     for name in ("done", "gone", "busy"):
         (tmp_path / f"{name}.made-x1y2").mkdir()
     (tmp_path / "mine").mkdir()
-    with open(tmp_path / "busy.lock", "w", encoding="ascii") as lock:
+    with (tmp_path / "busy.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cache.make(str(tmp_path / "done"), fill, ["file"])
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["busy.made-x1y2", "done", "mine"]

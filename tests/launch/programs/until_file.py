@@ -1,8 +1,8 @@
 """A job that goes on until there is a file of the name that is given."""
 
-import os
 import sys
 import time
+from pathlib import Path
 
 from mpi4py import MPI
 
@@ -10,6 +10,6 @@ world = MPI.COMM_WORLD
 world.Barrier()
 if world.rank == 0:
     print("up", flush=True)
-while not os.path.exists(sys.argv[1]):
+while not Path(sys.argv[1]).exists():
     time.sleep(0.01)
 world.Barrier()
