@@ -92,15 +92,18 @@ class Children:
         self.unanswered = ""
         self.asked = 0
         self.procs_running = False
-        self.printed_at = 0.0
+        self.says = False  # whether what runs has printed of late
         self.retired = False
 
     def check_silence(self) -> None:
         pass
 
-    def retire(self) -> str:
-        told, self.retired = "" if self.retired else "its mpiexec", True
-        return told
+    def retire(self, silence_s: float) -> str:
+        assert silence_s
+        if self.says or self.retired:
+            return ""
+        self.retired = True
+        return "its mpiexec"
 
     def ask(self) -> None:
         self.asked += 1

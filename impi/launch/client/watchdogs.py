@@ -103,7 +103,7 @@ class Watchdogs:
             return ""
         now = time.monotonic()
         self._all_gone = min(self._all_gone, now)
-        if now < max(self._all_gone, children.printed_at) + _LAUNCHER_S or not (ended := children.retire()):
+        if now < self._all_gone + _LAUNCHER_S or not (ended := children.retire(_LAUNCHER_S)):
             return ""
         return f"{ended} had not ended {_LAUNCHER_S:g} s after its last proc, and was ended; its exit code is not known"
 

@@ -69,16 +69,10 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         UsageError: none is enabled (the words of IMPI 2.3.3), the key is not a 64-bit number, or
             key or secret can be guessed and IMPI_AUTH_WEAK is not set.
     """
-    # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
     has_key, has_secret = (bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET))
     wanted = (OF_CLIENTS if has_secret else ALL) if preference is None else preference
-    available = {
-        Method.NONE: AUTH_NONE.variable in environ,
-        Method.KEY: has_key,
-        Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
-        Method.CHALLENGE: has_key or has_secret,
-    }
-    methods = tuple(method for method in wanted if available[method])
+    available = _available(environ, has_key=has_key, has_secret=has_secret)
+    methods = tuple(method for method in wanted if method in available)
     if not methods:
         raise UsageError(
             f"No authentication methods available for negotiation. Aborting. Set {AUTH_SECRET.variable}, the same for "
@@ -90,6 +84,17 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         return Credentials(methods, key)
     secret = _secret(environ) if has_secret else key.to_bytes(8, "big")
     return Credentials(methods, key if Method.KEY in methods else 0, secret)
+
+
+def _available(environ: Mapping[str, str], *, has_key: bool, has_secret: bool) -> list[Method]:
+    # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
+    enabled = {
+        Method.NONE: AUTH_NONE.variable in environ,
+        Method.KEY: has_key,
+        Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
+        Method.CHALLENGE: has_key or has_secret,
+    }
+    return [method for method, is_enabled in enabled.items() if is_enabled]
 
 
 def names_key(environ: Mapping[str, str]) -> bytes:

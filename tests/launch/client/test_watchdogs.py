@@ -132,11 +132,12 @@ def test_an_mpiexec_that_stays_after_its_last_proc_is_ended(clock: list[float]) 
     assert client.dogs.check_launcher(client.children) == ""
     client.control.losses.finalized = 2
     assert client.dogs.check_launcher(client.children) == ""
-    clock[0] += 4.0
-    client.children.printed_at = clock[0]  # it has something to say still
-    clock[0] += 4.0
+    clock[0] += 4.9
+    assert client.dogs.check_launcher(client.children) == "" and not client.children.retired
+    clock[0] += 0.2
+    client.children.says = True
     assert client.dogs.check_launcher(client.children) == ""
-    clock[0] += 1.1
+    client.children.says = False
     assert client.dogs.check_launcher(client.children) == (
         "its mpiexec had not ended 5 s after its last proc, and was ended; its exit code is not known"
     )

@@ -40,7 +40,7 @@ if way == "code":
         pass
     os._exit(3 if world.rank == failing else 0)
 if way == "unended":
-    local = world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR)).rank
+    local = world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR)).rank  # type: ignore[arg-type, attr-defined]
     print(f"whole {local}\nunended {local}", end="", flush=True)
 if way == "abort":
     print(f"unended {world.rank}", end="", flush=True)
