@@ -34,7 +34,7 @@ def test_what_is_malformed(work: Callable[[], object], why: str) -> None:
 def test_what_cannot_be_read_and_what_is_told_already(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"/none cannot be read: No such file or directory$"):
         read_toml(tmp_path / "none")
-    with pytest.raises(UsageError, match="^mine$"), reading("F", "is no table"):
+    with pytest.raises(UsageError, match=r"^mine$"), reading("F", "is no table"):
         raise UsageError("mine")
     (tmp_path / "deep").write_text("a = " + "[" * 100_000)
     with pytest.raises(UsageError, match=r"^topology file .* is not TOML: it is nested too deeply$"):

@@ -112,7 +112,6 @@ class _Starter:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.waiting = set(command.titles)
-        self.retired = False
         self.printed_at = 0.0  # when output came last
         self.pids: dict[int, int] = {}
         self.heard = False
@@ -292,11 +291,11 @@ class Children:
             The names of what has been ended.
         """
         quiet_since = time.monotonic() - silence_s
-        left = [one for one in self._starters if one.status is None and not one.retired]
+        left = [one for one in self._starters if one.status is None and one.waiting]
         left = [one for one in left if not one.command.serves and not one.command.lasts]
         left = [one for one in left if one.printed_at <= quiet_since]
         for one in left:
-            one.retired = True
+            one.waiting.clear()
             one.hang_up()
         return ", ".join(title for one in left for title in one.command.titles.values())
 
@@ -423,9 +422,9 @@ class Children:
             _emit(_DESCRIPTORS[name], text)
 
     def _exited(self, one: _Starter, number: int, status: int) -> None:
+        if number not in one.waiting:
+            status = 0  # see retire()
         one.waiting.discard(number)
-        if one.retired:
-            status = 0
         self.statuses[number] = status
         if self.forgiven is not None and one.command.ranks:
             self.forgiven[number] = Exit(one.command.titles[number], status)
@@ -440,7 +439,7 @@ class Children:
         self._reap(one.pid)
         self._print_rest(one)
         status = one.status or 0
-        if one.waiting and not one.retired and not (self.error or self.lost) and self.failure is None:
+        if one.waiting and not (self.error or self.lost) and self.failure is None:
             if status == _SSH_FAILED and not one.heard:
                 self.error = f"{one.command.name} could not be started by ssh; see its message above"
             elif one.command.task is not None:
