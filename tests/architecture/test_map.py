@@ -55,6 +55,7 @@ HELD = {
     "impi.cabi.calls.front_side": ("tests/cabi/calls/test_front_side.py", "fatal-self"),
     "impi.cabi.objects.front_tables": ("tests/cabi/objects/test_front_tables.py", "front mode"),
     "impi.cabi.calls.program_life": ("tests/cabi/calls/test_program_life.py", "ends"),
+    "impi.cli.conform": ("tests/cli/test_conform.py", "conform"),
     "impi.cli.lab.expect": ("tests/cli/lab/test_expect.py", ""),
     "impi.cli.lab.net": ("tests/cli/lab/test_net.py", ""),
     "impi.cli.lab.plan": ("tests/cli/lab/test_plan.py", ""),

@@ -18,7 +18,7 @@ def deep(_: object = None) -> object:
 @pytest.mark.parametrize(
     ("work", "why"),
     [
-        (lambda: {}["form"], "'form' is missing"),
+        (lambda: dict[str, int]()["form"], "'form' is missing"),
         (lambda: int("x"), "invalid literal for int() with base 10: 'x'"),
         (lambda: [][0], "IndexError"),
         (lambda: int(float("inf")), "OverflowError"),

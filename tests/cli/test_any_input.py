@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from impi.base import manifests
 from impi.base.errors import ImpiError
 from impi.cli import impi, impirun
-from impi.cli.conform import Campaign
 from impi.lab.backends.ssh.hosts_file import read_hosts
+from impi.lab.conform.campaign import Campaign
 from impi.lab.conform.report import verdict_reports
 from impi.lab.conform.script.script_files import all_tests, read_test
 from impi.lab.judge import expectations
@@ -47,7 +47,7 @@ WORDS = st.sampled_from(
 
 
 @pytest.fixture
-def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def started(*_: object, **__: object) -> int:
         return STARTED
 
@@ -68,7 +68,6 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[
 
     monkeypatch.setattr(socket, "create_server", unresolved)
     monkeypatch.chdir(tmp_path)
-    return
 
 
 def code_of(main: Callable[[list[str]], int], argv: list[str]) -> int:

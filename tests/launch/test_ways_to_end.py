@@ -112,7 +112,7 @@ def test_a_library_that_dies_for_want_of_space_is_told_with_that() -> None:
 
 def test_a_proc_that_may_open_few_files_says_so(run_job: RunJob) -> None:
     few = ["sh", "-c", 'ulimit -n 9; exec "$0" "$@"', sys.executable, PROGRAM, "atexit"]
-    result = run_job(few, ["pure:1", "pure:1"])
+    result = run_job(few, ["pure:2", "pure:2"])
     assert result.codes == [1, 1, 1], str(result)
     assert "Traceback" not in str(result)
     assert "'ulimit -n' shows how many files it may have open: raise that" in str(result)
