@@ -1,6 +1,6 @@
 #!/bin/sh
 # Write the lock files: each package that environments and images install, with its version and the hashes of its files.
-# Run it after a change of a version in pyproject.toml, images/base/locked.txt or images/NAME/NAME.toml.
+# Run it after a change in pyproject.toml, images/base/locked.txt or images/NAME/NAME.toml.
 # Usage: ci/lock.sh, or ci/lock.sh tools: install what this script and ci/audit.sh run, and nothing else.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,19 +13,22 @@ fi
 uv() { build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate "$@"; }
 lines() { sed 's/ *\\$//; s/^ */ /' | tr -d '\n' | sed 's/ \([a-z0-9-]*==\)/\n\1/g; s/^ //; $s/$/\n/' | sed '/^$/d'; }
 
-# environment NAME EXTRA...: an editable installation of impi needs setuptools as well.
+# environment NAME OPTION...: versions that are in the file stay, unless UPGRADE=1 is set.
 environment() {
     name=$1; shift
-    build=$(sed -n 's/^requires = \["\(setuptools[^"]*\)"\]/\1/p' pyproject.toml)
-    # shellcheck disable=SC2046
-    echo "$build" | uv pyproject.toml - $(printf ' --extra %s' "$@") -o "ci/locks/$name.txt"
+    uv ${UPGRADE:+--upgrade} "$@" -o "ci/locks/$name.txt"
 }
-environment lab lab vendors compiled web
-environment dev lab vendors compiled web test lint plots kubernetes schemas
-environment fuzz fuzz
-environment tests test vendors
-environment browser browser
-environment lock lock
+# Where impi itself is installed, what builds it is needed, too.
+build=build/lock/build.txt
+sed -n 's/^requires = \["\(.*\)"\]/\1/p' pyproject.toml > "$build"
+lab="pyproject.toml $build --extra lab --extra compiled --extra web"
+# shellcheck disable=SC2086
+{
+environment lab $lab
+environment dev $lab --extra plots --extra kubernetes --group test --group lint --group schemas
+}
+environment tests pyproject.toml --extra lab --group test
+for group in browser fuzz lock package; do environment "$group" --group "$group"; done
 
 # Images: a line for each package, so that a Dockerfile can choose among them.
 packages=$(sed -n 's/^\([a-z0-9-]*==[^ ]*\) .*/\1/p' images/base/locked.txt)

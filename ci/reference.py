@@ -1,12 +1,14 @@
 """Write docs/reference from the tables of the code: ``make reference``; ``--check`` only compares.
 
-The pages say in their first line that they are generated. tests/architecture compares them.
+The pages say in their first line that they are generated; JSON schemas are those of
+the package. tests/architecture compares them.
 """
 
 from __future__ import annotations
 
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
 TOP = Path(__file__).absolute().parent.parent
@@ -67,7 +69,10 @@ def exit_codes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-PAGES = {"options.md": options_page, "exit-codes.md": exit_codes_page}
+_SCHEMAS = TOP / "impi" / "lab" / "report" / "schemas"
+PAGES = {"options.md": options_page, "exit-codes.md": exit_codes_page} | {
+    path.name: partial(path.read_text, "utf-8") for path in sorted(_SCHEMAS.glob("*.json"))
+}
 
 
 def main() -> int:

@@ -9,12 +9,15 @@ tag=${1:-impilab/os:bookworm}
 machine=${2:-}
 suite=bookworm
 
+build=$PWD/build
+[ -w . ] || build=${XDG_CACHE_HOME:-$HOME/.cache}/impilab  # installed by somebody else
+
 say() { echo "impilab: $*" >&2; }
 
 # mmdebstrap makes a Debian tree from packages, as root or in a user namespace. It is one Perl script.
 find_mmdebstrap() {
     if command -v mmdebstrap >/dev/null; then mmdebstrap=mmdebstrap; return; fi
-    mmdebstrap=$PWD/build/mmdebstrap/usr/bin/mmdebstrap
+    mmdebstrap=$build/mmdebstrap/usr/bin/mmdebstrap
     if [ -x "$mmdebstrap" ]; then return; fi
     command -v apt-get >/dev/null || { say "no apt-get here: pull or load debian:$suite-slim into the engine"; exit 3; }
     if [ "$(id -u)" = 0 ]; then
@@ -23,9 +26,9 @@ find_mmdebstrap() {
             mmdebstrap=mmdebstrap; return
         fi
     fi
-    mkdir -p build/mmdebstrap
+    mkdir -p "$build/mmdebstrap"
     # An absolute path because apt's fetcher may run as another user.
-    (cd build/mmdebstrap && apt-get -qq download mmdebstrap >&2 && dpkg-deb -x mmdebstrap_*.deb .) || {
+    (cd "$build/mmdebstrap" && apt-get -qq download mmdebstrap >&2 && dpkg-deb -x mmdebstrap_*.deb .) || {
         say "mmdebstrap cannot be had: install it, or load debian:$suite-slim into the engine"; exit 3; }
 }
 

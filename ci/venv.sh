@@ -28,8 +28,7 @@ if ! has lab; then
     ci/vendors.sh &
     vendors=$!
     install lab
-    # compat: a folder on the path. The default is an import hook that costs every start of Python 10 ms.
-    pip --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+    pip --no-deps --no-build-isolation -e .
     wait "$vendors"
     compile -c 'import docker, mpi4py, numpy, paramiko'
     compile -m impi.cli.impilab --help

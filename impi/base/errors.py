@@ -15,6 +15,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _SHOWN_OCTETS = 32
 
 
@@ -52,6 +54,19 @@ def refuse(*reasons: tuple[object, str]) -> None:
     for holds, sentence in reasons:
         if holds:
             raise UsageError(sentence)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return what is nearest to a word; empty: nothing is near."""
+    import difflib  # a command line without mistakes needs it not
+
+    return "".join(difflib.get_close_matches(word, [*known], 1))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the end of a sentence that names what is nearest to a word; empty: nothing is near."""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
 
 
 class LocalProtocolError(ImpiError):

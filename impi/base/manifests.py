@@ -2,6 +2,9 @@
 
 A manifest says how a library is found, started and named. impirun and the lab read the same one, so
 neither has a list of vendors. images/README.md explains every key.
+
+An installed impi brings those folders with it (:data:`SHARED`); vendors and MPI libraries of its
+user are in :func:`user_folder`.
 """
 
 from __future__ import annotations
@@ -10,14 +13,13 @@ import functools
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from impi.base import variables
-from impi.base.errors import UsageError, refuse
+from impi.base.errors import UsageError, did_you_mean, refuse
 from impi.base.files import read_toml
 from impi.base.records import fresh, record
 
@@ -33,9 +35,11 @@ CONDITIONS: Final = ("always", "one_node", "several", "crowded", "interface", "u
 """When variables of ``[settings]`` are set; images/README.md explains each."""
 LEAVES: Final = ("segments", "files", "folders", "sessions", "daemons", "proxies")
 """The keys of ``[leaves]``; images/README.md explains each."""
-_CHECKOUT: Final = Path(__file__).absolute().parents[2]
-# Copies of the manifests of an installed impi, in one folder.
-_INSTALLED: Final = Path(sys.prefix) / "share/impi/manifests"
+_PACKAGE: Final = Path(__file__).absolute().parents[1]
+_INSTALLED: Final = _PACKAGE / "share"
+SHARED: Final = _INSTALLED if os.path.isdir(_INSTALLED) else _PACKAGE.parent  # noqa: PTH112  (in each impirun)
+"""The folder of ``images/``, ``clusters/``, ``ci/`` and ``examples/``: a checkout, or what was
+installed with impi."""
 _OUTER: Final = ("outer", "outer_kept")
 _OUTER_LINE: Final = re.compile(rf"^({'|'.join(_OUTER)}) = (\[[^\]]*\])", re.MULTILINE)
 _KEYS: Final[Mapping[str, type]] = {
@@ -141,7 +145,8 @@ def manifest(vendor: str) -> Manifest:
     name, at, version = vendor.partition("@")
     found = _all().get(name)
     if found is None:
-        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}")
+        near = did_you_mean(name, names())
+        raise UsageError(f"there is no vendor {name!r}; the vendors are {', '.join(names())}{near}")
     if at and version not in found.versions:
         known = ", ".join(found.versions) or "none beside its own"
         raise UsageError(f"vendor {vendor!r}: {name} has no version {version!r} in its manifest; it has {known}")
@@ -160,7 +165,7 @@ def backed(vendor: str) -> Manifest:
     Raises:
         UsageError: there is no such vendor, or it has an impirun of its own.
     """
-    found = _one(_folder(), vendor) or manifest(vendor)
+    found = _one(_folders(), vendor) or manifest(vendor)
     if found.kind != "backed":
         raise UsageError(f"vendor {found.name} has an impirun of its own: {found.title} speaks IMPI itself")
     return found
@@ -174,7 +179,7 @@ def named_in(words: Iterable[str]) -> list[Manifest]:
     found: list[Manifest] = []
     for name in dict.fromkeys(word.rpartition("=")[2] for word in words):
         with suppress(UsageError):
-            found += filter(None, [_one(_folder(), name)])
+            found += filter(None, [_one(_folders(), name)])
     return found
 
 
@@ -202,11 +207,38 @@ def installed_version(vendor: str) -> str:
     return found.versions[version] if version else found.version
 
 
+def user_folder() -> Path:
+    """Return where an installed impi has what its user adds: a checkout, if impi runs from one."""
+    if SHARED != _INSTALLED:
+        return SHARED
+    named = os.environ.get("XDG_DATA_HOME", "")
+    return (Path(named) if Path(named).is_absolute() else Path.home() / ".local/share") / "impilab"
+
+
+def project_file(name: str) -> Path:
+    """Return a file or folder of the project by its name: the one here, or what came with impi."""
+    here = Path(name)
+    return here if here.exists() else SHARED / name
+
+
+def new_vendors() -> Path:
+    """Return the folder that gets the folders of new vendors."""
+    return _folders()[-1]
+
+
+def library_folder(vendor: str) -> Path:
+    """Return where the lab installs the MPI library of ``NAME`` or ``NAME@VERSION``."""
+    return user_folder() / (".mpi" if SHARED != _INSTALLED else "mpi") / vendor
+
+
 @functools.cache
-def _one(folder: Path, name: str) -> Manifest | None:
+def _one(folders: tuple[Path, ...], name: str) -> Manifest | None:
     """Return one vendor's manifest without reading the others, 9 ms in each impirun."""
-    path = folder / name / f"{name}.toml" if folder.is_dir() else _INSTALLED / f"{name}.toml"
-    return read(path) if name == path.stem and os.path.isfile(path) else None  # noqa: PTH113  (names of any length)
+    for folder in folders:
+        path = folder / name / f"{name}.toml"
+        if name == path.stem and os.path.isfile(path):  # noqa: PTH113  (names of any length)
+            return read(path)
+    return None
 
 
 @functools.cache
@@ -217,13 +249,20 @@ def _all() -> dict[str, Manifest]:
 
 
 def _paths() -> list[Path]:
-    paths = [path for path in sorted(_folder().glob("*/*.toml")) if path.stem == path.parent.name]
-    return paths or sorted(_INSTALLED.glob("*.toml"))
+    found: dict[str, Path] = {}
+    for folder in _folders():
+        for path in sorted(folder.glob("*/*.toml")):
+            if path.stem == path.parent.name:
+                found.setdefault(path.stem, path)
+    return [*found.values()]
 
 
-def _folder() -> Path:
+def _folders() -> tuple[Path, ...]:
     named = os.environ.get(variables.VENDORS)
-    return Path(named) if named else _CHECKOUT / "images"
+    if named:
+        return (Path(named),)
+    own = user_folder() / "images"
+    return (SHARED / "images",) if own == SHARED / "images" else (SHARED / "images", own)
 
 
 def read(path: Path) -> Manifest:

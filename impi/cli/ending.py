@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
-from impi.base.errors import ImpiError, UsageError
+from impi.base.errors import ImpiError, UsageError, did_you_mean
 from impi.base.exhausted import sentence
 from impi.base.exit_codes import ExitCode
 
@@ -49,7 +50,20 @@ class Parser(argparse.ArgumentParser):
     """Usage errors are one sentence; :class:`Ending` prints it, and has the exit code."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see '{self.prog} --help'")
+        raise UsageError(f"{message}{self._meant(message)}; see '{self.prog} --help'")
+
+    def _meant(self, message: str) -> str:
+        if unknown := re.match(r"unrecognized arguments: (-\S+)", message):
+            return did_you_mean(unknown[1].partition("=")[0], self._flags())
+        if wrong := re.search(r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message):
+            return did_you_mean(wrong[1], re.findall(r"[^', ]+", wrong[2]))
+        return ""
+
+    def _flags(self) -> set[str]:
+        """Return the options of this parser and of its verbs."""
+        choices = (action.choices for action in self._actions)
+        verbs = [verb for each in choices if isinstance(each, dict) for verb in each.values()]
+        return {*self._option_string_actions, *(flag for verb in verbs for flag in verb._flags())}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

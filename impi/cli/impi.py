@@ -56,7 +56,7 @@ def _add_simulate(verbs: Verbs, *, wanted: bool) -> None:
     except ModuleNotFoundError as error:
         if error.name != "rich":
             raise
-        raise UsageError("impi simulate needs rich, which is not installed; pip install 'impilab[lab]'") from None
+        raise UsageError("impi simulate needs rich, which is not installed; pip install impilab") from None
     add_simulate(verbs, _SIMULATE)
 
 

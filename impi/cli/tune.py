@@ -65,7 +65,7 @@ def tune(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name != "rich":
             raise
-        raise LabError("impi tune shows tables by rich, which is not installed: pip install 'impilab[lab]'") from None
+        raise LabError("impi tune shows tables by rich, which is not installed: pip install impilab") from None
     from impi.tools.tune.choice import decide
     from impi.tools.tune.jobs import measure, parse_layout, read_measurement
     from impi.tools.tune.plogp import Parameters, contradiction, typical

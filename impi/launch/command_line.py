@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, did_you_mean
 from impi.base.records import record
 from impi.protocol.options import OPTIONS
 
@@ -115,10 +115,7 @@ def _flag_of(word: str) -> str:
 def _cure(word: str) -> str:
     if cure := _OF_OTHERS.get(word.lstrip("-")):
         return f": {cure}"
-    import difflib  # a command line without mistakes needs it not
-
-    near = difflib.get_close_matches(word, VALUES, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    return did_you_mean(word, VALUES)
 
 
 def read_parts(words: Sequence[str]) -> tuple[Part, ...]:

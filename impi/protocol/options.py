@@ -39,7 +39,7 @@ from impi.protocol.wire import Label, OwnLabel
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
 """Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
-LAUNCHERS: Final = ("mpiexec", "pmi", "outer")
+LAUNCHERS: Final = ("auto", "mpiexec", "pmi", "outer")
 """What starts the procs of a client."""
 ABIS: Final = ("standard", "mpich", "openmpi")
 """Binary interfaces of MPI libraries."""
@@ -449,11 +449,11 @@ class Placement:
         flags="--launcher",
         side="client",
         parse=str,
-        default="mpiexec",
-        help="what starts the procs of an MPI library: its own mpiexec, or impirun itself, as the process manager of "
-        "libraries that speak PMI-1, such as MPICH; outer: srun --mpi=pmi2 or mpiexec has started impirun once for "
-        "each proc (pure only)",
-        shown="mpiexec",
+        default="auto",
+        help="what starts the procs of an MPI library: its own mpiexec, or (pmi) impirun itself, as the process "
+        "manager of libraries that speak PMI-1, such as MPICH; auto: impirun where it can and all procs are on this "
+        "machine, else mpiexec; outer: srun --mpi=pmi2 or mpiexec has started impirun once for each proc (pure only)",
+        shown="auto",
         choices=LAUNCHERS,
     )
 

@@ -7,17 +7,23 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+TEXT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = TEXT["project"]
+LISTS: dict[str, list[str]] = {
+    "build": TEXT["build-system"]["requires"],
+    "base": PROJECT["dependencies"],
+    **PROJECT["optional-dependencies"],
+    **TEXT["dependency-groups"],
+}
+LAB = ("build", "base", "lab", "compiled", "web")
 ENVIRONMENTS = {
-    "lab": ("lab", "vendors", "compiled", "web"),
-    "dev": ("lab", "vendors", "compiled", "web", "test", "lint", "plots", "kubernetes", "schemas"),
-    "fuzz": ("fuzz",),
-    "tests": ("test",),
-    "browser": ("browser",),
-    "lock": ("lock",),
+    "lab": LAB,
+    "dev": (*LAB, "plots", "kubernetes", "test", "lint", "schemas"),
+    "tests": ("base", "lab", "test"),
+    **{group: (group,) for group in ("browser", "fuzz", "lock", "package")},
 }
 LOCKS = [*(ROOT / "ci" / "locks").glob("*.txt"), *(ROOT / "images").glob("*/locked.txt")]
 
@@ -40,9 +46,20 @@ def test_every_package_has_a_version_and_hashes(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_lock_file_has_the_versions_of_pyproject(name: str) -> None:
-    found = {requirement.split(" ;")[0] for requirement in _locked(ROOT / "ci" / "locks" / f"{name}.txt")}
-    wanted = {requirement for extra in ENVIRONMENTS[name] for requirement in EXTRAS[extra]}
-    assert wanted - found == set(), "run ci/lock.sh"
+    rows = [Requirement(text) for text in _locked(ROOT / "ci" / "locks" / f"{name}.txt")]
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row.name, []).extend(each.version for each in row.specifier)
+    for wanted in map(Requirement, (text for part in ENVIRONMENTS[name] for text in LISTS[part])):
+        versions = found.get(wanted.name, [])
+        assert versions, f"{wanted.name} is in no line: run ci/lock.sh"
+        assert all(wanted.specifier.contains(version) for version in versions), f"{wanted}: run ci/lock.sh"
+
+
+def test_users_get_ranges() -> None:
+    """A version alone would forbid every environment that has another one."""
+    rows = [*PROJECT["dependencies"], *(row for part in PROJECT["optional-dependencies"].values() for row in part)]
+    assert [row for row in rows if "==" in row or ">=" not in row] == []
 
 
 def test_images_install_nothing_else() -> None:

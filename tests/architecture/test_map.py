@@ -56,7 +56,6 @@ HELD = {
     "impi.cabi.objects.front_tables": ("tests/cabi/objects/test_front_tables.py", "front mode"),
     "impi.cabi.calls.program_life": ("tests/cabi/calls/test_program_life.py", "ends"),
     "impi.cli.conform": ("tests/cli/test_conform.py", "conform"),
-    "impi.cli.lab.expect": ("tests/cli/lab/test_expect.py", ""),
     "impi.cli.lab.net": ("tests/cli/lab/test_net.py", ""),
     "impi.cli.lab.plan": ("tests/cli/lab/test_plan.py", ""),
     "impi.cli.lab.play": ("tests/cli/lab/test_play.py", ""),

@@ -119,3 +119,49 @@ def test_vendors_are_found_in_the_words_of_a_command_line(tmp_path: Path, monkey
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read(tmp_path / "none.toml")
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make impi one that was installed; the folder of its user's own data."""
+    share = tmp_path / "site-packages" / "impi" / "share"
+    write(share / "images", GOOD)
+    monkeypatch.setattr(manifests, "SHARED", share)
+    monkeypatch.setattr(manifests, "_INSTALLED", share)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv(variables.VENDORS, raising=False)
+    return tmp_path / "data" / "impilab"
+
+
+def test_an_installed_impi_has_its_vendors_and_those_of_its_user(installed: Path) -> None:
+    assert manifests.new_vendors() == installed / "images"
+    write(manifests.new_vendors(), GOOD, "acme")
+    write(manifests.new_vendors(), GOOD.replace("My", "Another"))  # the project's stays
+    manifests._all.cache_clear()
+    try:
+        assert names() == ("acme", "mine")
+        assert (manifest("mine").title, manifests.backed("acme").folder.parent) == ("My MPI", installed / "images")
+        assert [each.name for each in named_in(["acme", "other"])] == ["acme"]
+    finally:
+        manifests._all.cache_clear()
+    assert manifests.library_folder("mine@2") == installed / "mpi" / "mine@2"
+
+
+def test_the_users_folder_of_an_installed_impi_is_the_usual_one(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "not/absolute")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert manifests.user_folder() == tmp_path / ".local/share/impilab"
+
+
+def test_a_file_here_comes_before_the_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert manifests.project_file("clusters") == manifests.SHARED / "clusters"
+    Path("clusters").mkdir()
+    assert manifests.project_file("clusters") == Path("clusters")
+
+
+def test_a_checkout_keeps_everything_in_itself() -> None:
+    assert (manifests.user_folder(), manifests.new_vendors()) == (manifests.SHARED, manifests.SHARED / "images")
+    assert manifests.library_folder("mpich") == manifests.SHARED / ".mpi/mpich"

@@ -283,3 +283,51 @@ def test_help_and_version(capsys):
             main(argv, choose=lambda name: FakeBackend())
         assert stop.value.code == 0
     assert "SELECTOR" in capsys.readouterr().out
+
+
+def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    assert f"note engine: {tmp_path}/none.sock: No such file or directory; start it" in out
+    assert "ok   system: Linux" in out
+    assert main(["doctor", "--backend", "docker"]) == 3
+    out = capsys.readouterr().out
+    assert out.startswith("bad  engine: ")
+    assert out.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rnu", "did you mean run?"),
+        ("run --retires 2", "unrecognized arguments: --retires; did you mean --retries?"),
+        ("ls vendor", "did you mean vendors?"),
+        ("check mpcih", "there is no vendor 'mpcih'; the vendors are "),
+        ("check mpcih", "; did you mean mpich?"),
+        ("plan --backend local p2p.rnig/mpcih+openmpi/*", "; did you mean 'p2p.ring/mpich+openmpi/*'?"),
+        ("plan --backend local @colective", "; did you mean collective?"),
+        ("run --backend local p2p.rnig/pure+pure/1x2+1x2", "; did you mean 'p2p.ring/pure+pure/1x2+1x2'?"),
+    ],
+)
+def test_what_could_be_meant_is_said(words, said, capsys):
+    assert main(words.split()) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_doctor_as_json(capsys):
+    assert main(["doctor", "--backend", "local", "--json"]) == 0
+    assert {"subject", "ok", "detail", "cure", "fatal"} == json.loads(capsys.readouterr().out)[0].keys()
+
+
+def test_doctor_tells_of_the_users_own_mpi(monkeypatch, tmp_path, capsys):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "lib").mkdir()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    mpiexec = tmp_path / "bin/mpiexec.hydra"
+    mpiexec.write_text("#!/bin/sh\necho 'HYDRA build details:'\n")
+    mpiexec.chmod(0o755)
+    (tmp_path / "lib/libmpi.so.12").write_bytes(b"MPI_Init\0")
+    main(["doctor"])
+    assert f"mpich by {mpiexec} ({tmp_path}/lib/libmpi.so.12, MPICH's ABI)" in capsys.readouterr().out

@@ -88,11 +88,11 @@ class Parts:
 class Job(Parts):
     """A server, and two clients of one proc and of two."""
 
-    def __init__(self, vendor: str, phase: str) -> None:
+    def __init__(self, vendor: str, phase: str, *options: str) -> None:
         super().__init__(2)
         program = [sys.executable, "-c", PROGRAM, phase]
         self.start("client 0", "-client", "0", self.where, "-np", "1", *program)
-        self.start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *program)
+        self.start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *options, *program)
         self.pids: dict[int, int] = {}
         """By rank in the world; those of client 1 are 1 and 2."""
         for name, procs in (("client 0", 1), ("client 1", 2)):
@@ -149,7 +149,8 @@ def jobs() -> Iterator[list[Parts]]:
     ],
 )
 def test_a_process_of_a_client_is_stopped(jobs: list[Parts], vendor: str, words: str, culprit: str, phase: str) -> None:
-    jobs.append(job := Job(vendor, phase))
+    options = ["--launcher", "mpiexec"] if words else []
+    jobs.append(job := Job(vendor, phase, *options))
     victim = job.below("client 1", words)[0] if words else job.pids[1]
     os.kill(victim, signal.SIGSTOP)
     found = job.outcomes("")

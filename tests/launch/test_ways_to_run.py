@@ -13,11 +13,11 @@ import pytest
 PROGRAM = str(Path(__file__).parent / "programs" / "told.py")
 PORTS = str(Path(__file__).parent / "programs" / "ports.py")
 RunJob = Callable[..., Any]
-PMI = ["--launcher", "pmi"]
+BY_MPIEXEC = ["--launcher", "mpiexec"]
 
 
 @pytest.mark.parametrize(
-    ("vendor", "more"), [("mpich", []), ("mpich", PMI), ("openmpi", []), ("pure", ["--hosts", "client"])]
+    ("vendor", "more"), [("mpich", []), ("mpich", BY_MPIEXEC), ("openmpi", []), ("pure", ["--hosts", "client"])]
 )
 def test_labels_and_variables(vendor: str, more: list[str], run_job: RunJob) -> None:
     options = ["-l", "-x", "MINE=a b", "-x", "THEIRS", *more]
@@ -67,7 +67,7 @@ def own_ports() -> range:
 
 @pytest.mark.parametrize(
     ("client", "options"),
-    [("pure:2", []), ("mpich:2", []), ("mpich:2", PMI), ("openmpi:2", ["--hosts", "client"])],
+    [("pure:2", []), ("mpich:2", []), ("mpich:2", BY_MPIEXEC), ("openmpi:2", ["--hosts", "client"])],
 )
 def test_all_that_others_reach_listens_in_the_range(client: str, options: list[str], run_job: RunJob) -> None:
     ports = own_ports()

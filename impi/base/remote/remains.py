@@ -26,6 +26,7 @@ _TMP = "/tmp"
 _NODE = "{node}"
 _ALONE_S = 1.0  # a proxy ends once its mpiexec has, and then it removes what it has made
 _KILLED_S = 5.0
+_SELDOM = 8  # glances to one look
 _TICK_S = 0.02  # how much later than a file's time its maker's clock may be: the kernel counts in ticks
 
 
@@ -47,6 +48,7 @@ class Guests:
         self.procs: set[int] = set()
         self._named: dict[int, int] = {}
         self._strays: set[int] = set()
+        self._glances = 0
         # When the first of those named began, and the first stray: maybe before the starter.
         self.since = self.since_strays = began
 
@@ -64,12 +66,17 @@ class Guests:
             with contextlib.suppress(KeyError, ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(self._named[pid], number)
 
+    def glance(self) -> None:
+        """Look, but seldom: each look reads the names of all processes of the machine."""
+        if self._glances % _SELDOM == 0:
+            self.look()
+        self._glances += 1
+
     def look(self) -> None:
-        if not self._daemons:
-            return
         daemons = called(self._daemons)
-        self._strays |= set(processes.descendants(under=daemons))
-        self.since_strays = min([self.since_strays, *map(processes.began, daemons)])
+        if daemons:
+            self._strays |= set(processes.descendants(under=daemons))
+            self.since_strays = min([self.since_strays, *map(processes.began, daemons)])
 
     def end(self, grace_s: float) -> None:
         """End those named, if mpiexec does not in its time: it may be frozen, or cut off.

@@ -266,7 +266,7 @@ class _Starter:
             return
         found = watch.family.look(self._guests.procs)
         if not self._guests.procs:
-            self._guests.look()
+            self._guests.glance()
         for pid in watch.stopped(found):
             self._say({"stopped": pid, "name": _command_line(pid)})
         for ends in watch.cut(found):

@@ -43,7 +43,7 @@ def extension() -> ModuleType:
     real = os.path.realpath(named)
     if not named or not os.path.exists(real):
         raise LaunchError(f"MPI4PY_LIBMPI is {named!r}: no such MPI library")
-    soname = next((name for name in _FAMILIES if os.path.basename(real).startswith(name)), "")
+    soname = _soname(named) or _soname(real)
     if not soname:
         raise LaunchError(f"{real} is neither {' nor '.join(_FAMILIES)}, the libraries that mpi4py can use")
     found = importlib.util.find_spec("mpi4py")
@@ -67,6 +67,10 @@ def extension() -> ModuleType:
     finally:
         sys.setdlopenflags(before)
     return module
+
+
+def _soname(path: str) -> str:
+    return next((name for name in _FAMILIES if os.path.basename(path).startswith(name)), "")
 
 
 def _share_environ() -> None:

@@ -112,5 +112,5 @@ def _bench(options: argparse.Namespace) -> int:
 
         if error.name is None or error.name.startswith("impi"):
             raise
-        raise UsageError(f"{error.name} is not installed; run: pip install 'impilab[lab,vendors]'") from None
+        raise UsageError(f"{error.name} is not installed; run: pip install 'impilab[lab]'") from None
     return bench(options)

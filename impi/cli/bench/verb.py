@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.status import Status
 
 from impi.base.errors import LaunchError, UsageError, refuse
+from impi.base.machine import machine
 from impi.base.manifests import backed
 from impi.base.plotting import check_file, check_plot
 from impi.base.units import parse_size
@@ -29,7 +30,7 @@ from impi.tools.bench.profiles import hottest, prepare, profiled, run_profiled
 from impi.tools.bench.ratio_plot import draw
 from impi.tools.bench.release import released
 from impi.tools.bench.rows import Row
-from impi.tools.bench.run_file import Report, load, machine, save, versions
+from impi.tools.bench.run_file import Report, load, save, versions
 from impi.tools.bench.terminal_table import changes_table, hot_table, rows_table
 
 _VERBS: Final = ("compare", "show", "page")

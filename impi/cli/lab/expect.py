@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LabError, UsageError
+from impi.base.manifests import project_file
 from impi.cli.ending import Verbs, add_verb, show
 from impi.cli.lab.select import EXIT_CODES, RUNS
 from impi.lab.judge.expectations import DEFAULT_FILE, Expectations, check_issue, load
@@ -37,7 +38,7 @@ def add_expect(verbs: Verbs) -> None:
         _expect,
         {
             "what": {"choices": ("show", "lint", "update")},
-            "--expect": {"type": Path, "default": DEFAULT_FILE, "metavar": "FILE", "help": f"default: {DEFAULT_FILE}"},
+            "--expect": {"type": Path, "metavar": "FILE", "help": f"default: {DEFAULT_FILE}"},
             "--runs": {"type": Path, "default": RUNS, "metavar": "DIR", "help": "where the runs are (default: runs)"},
             "--from": {
                 "dest": "run",
@@ -58,6 +59,8 @@ def add_expect(verbs: Verbs) -> None:
 
 def _expect(options: argparse.Namespace) -> int:
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {"show": _show, "lint": _lint, "update": _update}
+    if options.expect is None:
+        options.expect = DEFAULT_FILE if options.what == "update" else project_file(str(DEFAULT_FILE))
     return verbs[options.what](options)
 
 

@@ -14,7 +14,7 @@ from impi.base.errors import LabError, UsageError
 from impi.cli.ending import Declared, Verbs, add_verb, show
 from impi.cli.lab.enter import enter
 from impi.cli.lab.keep import LEAST_TTL_S, REPLACE, check_health, seconds, ttl
-from impi.cli.lab.select import BACKEND, CLUSTERS, LAB
+from impi.cli.lab.select import BACKEND, LAB, clusters
 from impi.lab.backends.lifecycle.cleanup import Choice, clean, remove_lab
 from impi.lab.nodes.builds import parse_replacements
 from impi.lab.nodes.interface import Lab, LabSeen, Terms
@@ -112,7 +112,7 @@ def add_play(verbs: Verbs) -> None:
 
 
 def _up(options: argparse.Namespace) -> int:
-    cluster = find_cluster(options.topology, CLUSTERS)
+    cluster = find_cluster(options.topology, clusters())
     count = len(cluster.topology.clients)
     parties = cluster.parties or tuple(itertools.islice(itertools.cycle(core_vendors()), count))
     if options.parties is not None:

@@ -30,6 +30,7 @@ from impi.lab.plan.cell import Cell
 from impi.lab.plan.matrix import NothingSelected, Plan
 from impi.lab.report.evidence_files import CAPTURE_CHOICES
 from impi.lab.report.history import EarlierRun, durations, read_run
+from impi.lab.report.pages.run_pages import write_pages
 from impi.lab.report.results import RunFolder, exit_code, sign, why_self_reported
 from impi.lab.report.show import Screen, matrix
 from impi.lab.report.upkeep import check_rows, check_run
@@ -242,6 +243,7 @@ class _Run:
         results = [result.counts_as for result in self._results]
         code = exit_code([*results, *skipped], interrupted=bool(left) and interrupted, stale=bool(problems))
         self._folder.finish(code, problems)
+        self._page = write_pages(self._folder.path)
         return code, problems
 
     def _summary(self, code: int, problems: Sequence[str]) -> None:
@@ -259,6 +261,7 @@ class _Run:
             text = f"interrupted: {text}; 'impilab run --resume' goes on"
         self._say(text)
         self._say(f"results {self._folder.path}/results.json  junit {self._folder.path}/junit.xml")
+        self._say(f"report {self._page}")
 
     def say_kept(self, keeping: Keeping) -> None:
         for line in keeping.lines(self._plan.cells):

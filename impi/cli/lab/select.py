@@ -10,7 +10,7 @@ from typing import Final
 
 from impi.base.errors import UsageError, refuse
 from impi.base.exit_codes import ExitCode, shown
-from impi.base.manifests import manifest
+from impi.base.manifests import manifest, project_file
 from impi.cli.ending import Declared
 from impi.lab.cases.own_program import own_case
 from impi.lab.judge.expectations import DEFAULT_FILE, Expectations, declared_rows, load
@@ -23,8 +23,8 @@ from impi.lab.report.history import EarlierRun, read_run
 from impi.lab.run.schedule import default_jobs
 
 RUNS: Final = Path("runs")
-CLUSTERS: Final = Path("clusters")
 _MOST_JOBS: Final = 64
+_CLUSTERS: Final = "clusters"
 
 EXIT_CODES: Final = shown(*(code for code in ExitCode if code <= ExitCode.STALE))
 LAB: Final[Declared] = {"--lab": {"metavar": "NAME", "help": "which one, where there are several"}}
@@ -79,6 +79,11 @@ SELECTION: Final[Declared] = {
 """The options that select cells and machines."""
 
 
+def clusters() -> Path:
+    """Return the folder of topology files: the one here, or the project's own."""
+    return project_file(_CLUSTERS)
+
+
 def expectations_of(options: argparse.Namespace) -> Expectations:
     """The rows of the file, of the usual one if there is one, or none.
 
@@ -86,10 +91,8 @@ def expectations_of(options: argparse.Namespace) -> Expectations:
     """
     if options.prove_unsupported:
         return declared_rows()
-    path: Path | None = options.expect
-    if path is None and not DEFAULT_FILE.exists():
-        return Expectations()
-    return load(path or DEFAULT_FILE)
+    path: Path = options.expect or project_file(str(DEFAULT_FILE))
+    return load(path) if options.expect or path.exists() else Expectations()
 
 
 def planned(options: argparse.Namespace, backend: Backend) -> Plan:
@@ -98,7 +101,7 @@ def planned(options: argparse.Namespace, backend: Backend) -> Plan:
     topologies, parties = [], [parse_parties(options.parties)] if options.parties is not None else []
     more: Mapping[str, str] = {}
     if options.topology is not None:
-        cluster = find_cluster(options.topology, CLUSTERS)
+        cluster = find_cluster(options.topology, clusters())
         topologies = [cluster.topology]
         if cluster.parties and not parties:
             parties = [cluster.parties]

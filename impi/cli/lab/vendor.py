@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from impi.base.exit_codes import ExitCode
-from impi.base.manifests import manifest, vendors
+from impi.base.manifests import manifest, new_vendors
 from impi.cli.ending import Declared, Verbs, add_verb, show
 from impi.cli.lab.keep import check_health
 from impi.cli.lab.select import BACKEND
@@ -35,7 +35,7 @@ def add_vendor_verbs(verbs: Verbs, run: Callable[[list[str]], int]) -> None:
 
 
 def _new(options: argparse.Namespace) -> int:
-    show(new_vendor(vendors()[0].folder.parent, options.name))
+    show(new_vendor(new_vendors(), options.name))
     print(f"edit these, then: impilab check {options.name}")
     return 0
 

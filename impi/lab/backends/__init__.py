@@ -8,34 +8,23 @@ verdicts.
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-from pathlib import Path
 
 from impi.base.errors import UsageError
 from impi.lab.nodes.interface import ON_HOSTS, ON_KUBERNETES, Backend
 
-__all__ = ["choose_backend", "engine_installed"]
-
-
-def engine_installed() -> bool:
-    """Whether there are traces of a container engine: command, socket, or a variable that names
-    one."""
-    return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists() or bool(shutil.which("docker"))
+__all__ = ["choose_backend"]
 
 
 def choose_backend(name: str | None) -> Backend:
     """Return ``docker``, ``local``, ``ssh:FILE``, ``swarm`` or ``kubernetes[:NAMESPACE]``.
 
-    None is ``docker`` with an engine installed, else ``local``.
-
-    ``local`` by default prints a line on stderr. A broken or refusing engine is an error, never a
-    reason for ``local``.
+    None is ``docker`` where an engine serves this user, else ``local`` with a line on stderr.
+    ``docker`` by name is never another one.
 
     Raises:
         UsageError: there is no backend of that name, or its file is wrong.
-        LabError: the engine does not answer; the message names the cure.
+        LabError: the engine that is named does not answer; the message names the cure.
     """
     if name is not None and name.startswith(ON_HOSTS):
         from impi.lab.backends.ssh.backend import SshBackend
@@ -53,15 +42,20 @@ def choose_backend(name: str | None) -> Backend:
         raise UsageError(
             f"there is no backend {name!r}: write docker, local, ssh:FILE, swarm or kubernetes[:NAMESPACE]"
         )
-    if name == "docker" or (name is None and engine_installed()):
+    if name != "local":
         from impi.lab.backends.docker.backend import DockerBackend
+        from impi.lab.backends.docker.engine import NoEngine
 
-        return DockerBackend()
-    if name is None:
-        print(
-            "impilab: no container engine is installed, so this runs on loopback: no captures, self-reported results",
-            file=sys.stderr,
-        )
+        try:
+            return DockerBackend()
+        except NoEngine as refused:
+            if name is not None:
+                raise
+            print(
+                f"impilab: {refused.why}, so this runs ON LOOPBACK: no captures, self-reported results; "
+                f"for containers {refused.cure} (--backend local: without this line)",
+                file=sys.stderr,
+            )
     from impi.lab.backends.loopback.backend import LoopbackBackend
 
     return LoopbackBackend()

@@ -8,7 +8,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import PurePosixPath
 
 from impi.base.manifests import manifest
-from impi.lab.evidence.gathered import Wire
+from impi.lab.evidence.gathered import RankSeen, Wire
 from impi.lab.judge.cell_facts import Facts, Failed, failing, listed, vendor_of, who
 from impi.lab.nodes.parties import deviations
 from impi.lab.nodes.reach import head_of, second_network
@@ -18,19 +18,32 @@ _SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
 
 
 def launcher(facts: Facts) -> Failed:
-    """A launcher of the vendor, from the prefix of the mapped library, is above every rank."""
+    """A launcher of the vendor, from the prefix of the mapped library, is above every rank.
+
+    With ``launcher=auto`` impirun is the process manager where it can be, and there is none.
+    """
     for rank in facts.seen.ranks:
         if rank.rank is None or not _is_backed(vendor_of(facts, rank)) or not rank.process.libraries:
             continue
         prefixes = {_prefix(PurePosixPath(library)) for library in rank.process.libraries}
         above = [exe for exe in rank.process.ancestors if not PurePosixPath(exe).name.startswith(_SHELLS)]
-        if not any(exe.startswith(f"{prefix}/") for exe in above for prefix in prefixes):
+        has_one = any(exe.startswith(f"{prefix}/") for exe in above for prefix in prefixes)
+        if has_one == _is_managed(facts, rank):
             yield failing(
-                f"a launcher of {vendor_of(facts, rank)} above it",
+                f"{'no' if has_one else 'a'} launcher of {vendor_of(facts, rank)} above it",
                 f"above it: {listed(rank.process.ancestors) or 'nobody looked'}",
                 "init",
                 who(facts, rank),
             )
+
+
+def _is_managed(facts: Facts, rank: RankSeen) -> bool:
+    """Whether impirun is the process manager of a rank's library: of MPICH's kind, on one node."""
+    if "launcher" not in facts.settings or rank.rank is None:
+        return False
+    planned = facts.roster.ranks[rank.rank]
+    nodes = {facts.roster.ranks[other].node for other in facts.roster.of_client(planned.client)}
+    return len(nodes) == 1 and manifest(planned.vendor).library.launcher == "hydra"
 
 
 def _prefix(library: PurePosixPath) -> PurePosixPath:

@@ -13,13 +13,12 @@ import json
 from pathlib import Path
 from typing import Final
 
-from impi.base.manifests import machine_of, manifest
+from impi.base.manifests import SHARED, machine_of, manifest
 
 ABIS: Final = ("standard", "mpich", "openmpi")
 """The ABIs of MPI that compiled programs have (impi.cabi)."""
 C_PROGRAMS: Final = Path(__file__).parents[1] / "programs" / "c"
-_CHECKOUT: Final = Path(__file__).absolute().parents[3]
-COMPILE: Final = _CHECKOUT / "images/compiled/compile.py"
+COMPILE: Final = SHARED / "images/compiled/compile.py"
 """The program that compiles them, on a node or in its image."""
 # What compile.py imports, for no other edit of impi makes the images anew.
 _NEEDED: Final = (
@@ -63,7 +62,7 @@ def image_files(vendor: str, prefix: str) -> dict[str, bytes]:
 
 @functools.cache
 def _of_impi() -> dict[str, bytes]:
-    package = _CHECKOUT / "impi"
+    package = C_PROGRAMS.parents[2]
     found = [package / f"{name}.py" for name in _NEEDED]
     found += [path for path in sorted((package / "cabi").rglob("*")) if path.suffix in _TEXTS]
-    return {str(path.relative_to(_CHECKOUT)): path.read_bytes() for path in found}
+    return {str(path.relative_to(package.parent)): path.read_bytes() for path in found}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, did_you_mean
 from impi.lab.cases import CASES, TAGS, Case
 from impi.lab.cases.ends.soak import WHOLE, Amount, parse_amount
 from impi.lab.nodes import Roster, Topology, parse_parties, parse_topology
@@ -89,7 +89,8 @@ def parse_cell(text: str) -> Cell:
     """
     name, parties, topology, variant = [*text.split("/"), "", "", ""][:4]
     if name not in CASES:
-        raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them")
+        near = did_you_mean(name, CASES)
+        raise UsageError(f"cell {text!r}: there is no case {name!r}; 'impilab ls cases' shows them{near}")
     cell = Cell(CASES[name], parse_parties(parties), parse_topology(topology), variant)
     settings = set(cell.settings.items())
     if cell.id != text or not any(parse_variant(own).items() <= settings for own in cell.case.variants):
@@ -117,7 +118,8 @@ def check_selector(selector: str) -> None:
         raise UsageError(f"selector {selector!r}: write CASE/PARTIES/TOPOLOGY/VARIANT with globs, or a cell's hash")
     tag = selector.partition("/")[0].removeprefix("@")
     if selector.startswith("@") and not fnmatch.filter(TAGS, tag):
-        raise UsageError(f"selector {selector!r}: no case has the tag {tag!r}; there are {', '.join(TAGS)}")
+        near = did_you_mean(tag, TAGS)
+        raise UsageError(f"selector {selector!r}: no case has the tag {tag!r}; there are {', '.join(TAGS)}{near}")
 
 
 def is_literal(selector: str) -> bool:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from impi.base.errors import UsageError
-from impi.base.manifests import machine_of, manifest
+from impi.base.errors import UsageError, nearest
+from impi.base.manifests import machine_of, manifest, names
 from impi.lab.cases import CASES, Case
 from impi.lab.cases.ends.network_faults import OFTEN, ONLY_WIDE
 from impi.lab.nodes import ON_LOOPBACK, Backend, Topology, core_vendors, is_remote, parse_topology
@@ -310,10 +310,23 @@ def _reason(cell: Cell, exclude: Sequence[str], beyond: str) -> Excluded | None:
     return Excluded(cell, beyond, "tier") if beyond else None
 
 
+def _meant(selector: str) -> str:
+    """Return the end of the sentence: the selector with names that there are, if any are near."""
+    case, *rest = selector.split("/")
+    parts = [[case], *([part.partition("@")[0] for part in parties.split("+")] for parties in rest[:1])]
+    meant = selector
+    for words, known in zip(parts, (CASES, names()), strict=False):
+        for word in words:
+            if word not in known and not set("*?[@") & set(word):
+                meant = meant.replace(word, nearest(word, known) or word)
+    return f"; did you mean {meant!r}?" if meant != selector else ""
+
+
 def _check_found(selector: str, found: Sequence[Cell], beyond: set[Cell], tier: str) -> None:
     """NothingSelected: the selector picks no cell, or only cells beyond the tier by a glob."""
     if not found:
-        raise NothingSelected(f"nothing to run: no cell is {selector!r}; 'impilab plan' shows what there is")
+        shown = f"no cell is {selector!r}; 'impilab plan' shows what there is{_meant(selector)}"
+        raise NothingSelected(f"nothing to run: {shown}")
     if beyond.issuperset(found) and not is_literal(selector):
         raise NothingSelected(f"nothing to run: {selector!r} is not in tier {tier}; write --tier full")
 

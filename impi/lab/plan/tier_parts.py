@@ -65,6 +65,8 @@ _ALONE: Final = Pick(names=("p2p.sizes", "coll.all", "coll.sizes"))
 _HELLO: Final = Pick(names=("startup.hello",))  # the case for who may connect: each rank sends to each other one
 # The case for collectives that clients of ours agree on. All others ask for those of chapter 4.
 _EXCHANGED: Final = Pick(names=("coll.exchanges",))
+# Cases for impirun as the process manager of a library, which is its default.
+_LAUNCHED: Final = Pick(names=("startup.hello", "coll.all"))
 # Cases for --hosts and --lazy: other channels than those of the dance.
 _ROUTED: Final = Pick(names=("p2p.ring", "p2p.sizes", "coll.all", "comm.split"))
 
@@ -113,6 +115,7 @@ def _table(core: Sequence[str], every: Sequence[str], usual: Sequence[str]) -> M
             # Hosts that come from another address than they advertise; a proof takes its place.
             Part(_HELLO, _unordered(usual), PAIR, "source=second"),
             Part(_HELLO, tuple(itertools.pairwise(usual))[-1:], PAIR, "auth=challenge,source=second"),
+            Part(_LAUNCHED, tuple(itertools.pairwise(usual)), PAIR, "launcher=auto"),
         ),
         "pairs": (
             Part(_ALL, pairs, PAIR),
@@ -153,6 +156,7 @@ def _variants(usual: Sequence[str]) -> tuple[Part, ...]:
         Part(_ROUTED, _unordered(usual), _WIDE, "connect=lazy"),
         Part(_HELLO, _unordered(usual), PAIR, "source=second"),
         Part(_HELLO, _unordered(usual), PAIR, "auth=challenge,source=second"),
+        Part(_LAUNCHED, tuple(itertools.pairwise(usual)), PAIR, "launcher=auto"),
         # Beyond four clients collectives are trees (IMPI 4.10 to 4.16).
         Part(Pick(groups=("wide",), tags=("collective",)), six, _LINE),
     )

@@ -66,6 +66,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         about="one: one impirun starts server and clients, as mpiexec starts programs",
         values={"one": ()},
     ),
+    "launcher": Setting(
+        about="auto: what starts the procs of a library is impirun's own choice; else it is the library's mpiexec",
+        values={"auto": ("--launcher", "auto")},
+    ),
     "ip": Setting(
         about="6: nodes know each other by IPv6 addresses only; two: each has a second address, on a network that "
         "leads nowhere, and impirun chooses",

@@ -2,7 +2,8 @@
 
 ``plan.json`` holds the plan from the start, and ``results.jsonl`` grows by a line with every cell.
 So a dead run's results survive, and another process can resume it; the rest is written at the end,
-with ``faults.md`` where faults were among the cells, and ``soak.md`` where a soak was.
+with ``faults.md`` where faults were among the cells, and ``soak.md`` where a soak was. The pages
+are those of :mod:`impi.lab.report.pages`.
 ``runs/latest`` points at the newest run.
 """
 
@@ -18,12 +19,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree import ElementTree
 
+from impi import __version__
 from impi.base.errors import LabError, UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.files import MALFORMED
+from impi.base.machine import commit, machine
 from impi.lab.evidence.witness_reports import planned_digest
 from impi.lab.judge.hang import explain
 from impi.lab.judge.verdict import OUTCOMES, Verdict
@@ -34,8 +37,14 @@ from impi.lab.report.fault_table import fault_tables
 from impi.lab.report.soak_table import soak_table
 from impi.lab.run.schedule import Attempt, Done
 
+Json: TypeAlias = "Mapping[str, Any]"
+"""A JSON object of a run: its results, or the record of a cell. The schemas are in ``schemas``."""
 RESULTS = (*OUTCOMES, "xfail", "xpass")
 """Results of cells: the outcome compared with the expectations."""
+GREEN = ("pass", "xfail")
+"""Results as they should be."""
+RED = ("fail", "timeout", "flaky", "error", "xpass")
+"""Results that want an answer; what is in neither was not run."""
 _SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))
 
 
@@ -97,6 +106,7 @@ class RunFolder:
         self.seed: int = head["seed"]
         self.backend: str = head["backend"]
         self._head = head
+        self._where = {"impi": __version__, "commit": commit(), "machine": machine()}
         self._seconds = 0.0
         self._began = time.monotonic()
         self._records: list[dict[str, Any]] = []
@@ -223,6 +233,7 @@ class RunFolder:
             "schema": "impilab/results/1",
             "run": self.name,
             **self._head,
+            **self._where,
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(self.started)),
             "seconds": round(seconds, 1),
             "exit": code,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 import textwrap
 import time
 from collections import Counter
@@ -16,6 +18,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from impi.base.manifests import in_order
+from impi.lab.cases import CASES
 from impi.lab.plan.cell import Cell
 from impi.lab.report.results import sign
 from impi.lab.run.collection import Seen
@@ -97,11 +100,16 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     about = item.about if item is not None else ()
     lines += _last_words(result.seen)
     lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/", about)
-    if result.cell.case.traffic == "demanded":
-        lines.append(f"     again     impilab repro {result.cell.id} --run {shlex.quote(str(folder))}")
+    if result.cell.case.name in CASES:
+        lines.append(f"     again     {_typed()} repro {result.cell.id} --run {shlex.quote(str(folder))}")
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
     # The last one is a command, and no part of it may be missing.
     return [line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines[:-1]] + lines[-1:]
+
+
+def _typed() -> str:
+    """Return how this user starts impilab."""
+    return "impilab" if shutil.which("impilab") or Path(sys.argv[0]).name != "impilab" else shlex.quote(sys.argv[0])
 
 
 def _last_words(seen: Seen | None) -> list[str]:

@@ -1,4 +1,6 @@
 "use strict";
+// The page of the cell, which shows this one, has a header of its own.
+document.documentElement.classList.toggle("inner", self !== top);
 const rows = [...document.querySelectorAll(".row[data-k]")];
 const boxes = [...document.querySelectorAll("nav input[data-group]")];
 const find = document.getElementById("find");

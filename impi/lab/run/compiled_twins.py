@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Final, TypedDict, TypeVar, cast
 
 from impi.base.errors import LabError
-from impi.base.manifests import manifest
+from impi.base.manifests import library_folder, manifest
 from impi.lab.nodes import Lab, Node, node_prefix, run_on
 from impi.lab.nodes.compiled_programs import C_PROGRAMS, COMPILE, folder
 from impi.lab.nodes.job_commands import twin_path
 
-_CHECKOUT: Final = Path(__file__).absolute().parents[3]
 _DEADLINE_S: Final = 240.0
 _PACK: Final = """\
 import sys, tarfile
@@ -128,4 +127,4 @@ class Twins:
 
     def _prefixes(self, node: Node, vendor: str) -> list[str]:
         named = self._lab.access.environment[node.name].get(manifest(vendor).prefix_variable)
-        return [*filter(None, (named, node_prefix(vendor), f"{_CHECKOUT}/.mpi/{vendor}"))]
+        return [*filter(None, (named, node_prefix(vendor), str(library_folder(vendor))))]

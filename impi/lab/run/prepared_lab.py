@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LabError
-from impi.base.manifests import manifest
+from impi.base.manifests import library_folder, manifest
 from impi.lab.nodes import Lab, Node, node_prefix, run_on
 from impi.lab.run.compiled_twins import Twins
 from impi.lab.run.remote_party import Invitations
@@ -98,10 +98,9 @@ runpy.run_path(root + "/programs/witness.py", run_name="__main__")
 
 def _unpack(lab: Lab, client: int, node: Node, root: str) -> tuple[str, ...]:
     vendor, environment = lab.access.vendors[client], lab.access.environment[node.name]
-    checkout = Path(__file__).absolute().parents[3]
     known = manifest(vendor)
     named = environment.get(known.prefix_variable)
-    prefixes = [named] if named else [node_prefix(vendor), f"{checkout}/.mpi/{vendor}"]
+    prefixes = [named] if named else [node_prefix(vendor), str(library_folder(vendor))]
     argv = [lab.access.python, "-I", "-S", "-c", _UNPACK, root, *prefixes]
     done = run_on(node, argv, env=environment, timeout_s=30.0)
     try:

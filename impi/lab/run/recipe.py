@@ -83,7 +83,11 @@ class Recipe:
         node = lab.clients[client][0]
         root = self._prepared.roots[node.name]
         argv = client_argv(lab, client, self.hostport, chooses=settings.get("ip") == "two")
-        if manifest(lab.access.vendors[client]).kind == "backed":
+        vendor = manifest(lab.access.vendors[client])
+        if vendor.library.launcher == "hydra" and "launcher" not in settings:
+            # Above each rank the judge looks for the library's own mpiexec.
+            argv += ("--launcher", "mpiexec")
+        if vendor.kind == "backed":
             argv += (*cell.options, *cell.case.launch.offers(client))
             # Our clients send a key in clear only if they are told to.
             argv += ("-auth", self._methods) if self._methods else ()

@@ -41,6 +41,10 @@ class Requirement:
     cure: str = ""
 
 
+class _Untried(Exception):
+    """The backend cannot examine it; the text says why."""
+
+
 class _Unmet(Exception):
     """The requirement is not fulfilled; the text is what was found."""
 
@@ -95,6 +99,8 @@ def check(name: str, backend: Backend) -> Iterator[Requirement]:
                 continue
             try:
                 yield Requirement(number=number, text=text, ok=True, evidence=examine(vendor))
+            except _Untried as why:
+                yield Requirement(number=number, text=text, ok=None, evidence=f"not tried: {why}")
             except (_Unmet, ImpiError, OSError) as found:
                 missing = number if ground else ""
                 said = found.message if isinstance(found, ImpiError) else str(found)
@@ -140,11 +146,13 @@ def _scripts(vendor: _Vendor) -> str:
 
 def _builds(vendor: _Vendor) -> str:
     vendor.backend.prepare([vendor.name])
-    image = vendor.beside_pure.access.images.get(vendor.name, f"the prefix of {vendor.name}")[:19]
+    image = vendor.beside_pure.access.images.get(vendor.name, "")[:19] or f"the prefix of {vendor.name}"
     return f"{image} is there, and a node of it answers"
 
 
 def _says_version(vendor: _Vendor) -> str:
+    if not vendor.beside_pure.access.images:
+        raise _Untried(f"backend {vendor.backend.name} has no images")
     said = (vendor.node.read("/opt/impi/version.txt") or b"").decode("utf-8", "replace").strip()
     if not said or "\n" in said:
         raise _Unmet(f"/opt/impi/version.txt of the image is {said!r}")
@@ -207,7 +215,7 @@ def _passes(*cells: str) -> _Check:
 def _pass(vendor: _Vendor, cell: Cell) -> None:
     reason = vendor.backend.supports(cell.topology, cell.vendors)
     if reason:
-        raise _Unmet(f"{cell.id} cannot be run: {reason}")
+        raise _Untried(f"{cell.id} cannot be run: {reason}")
     lab = vendor.lab(cell.parties, str(cell.topology))
     seen = run_cell(prepare(lab, f"check-{vendor.known.name}"), cell, Limits(), threading.Event())
     verdict = judge_cell(cell, seen)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from impi.base.errors import UsageError, refuse
-from impi.base.manifests import backed
+from impi.base.manifests import Manifest, backed
 from impi.base.records import record
 from impi.base.remote.starter_lines import Leaves
 from impi.base.variables import PORTS
@@ -19,7 +19,7 @@ from impi.launch.client.outer import Tasks, check
 from impi.launch.start import nodes as placing
 from impi.launch.start.compiled import handles_environment, served
 from impi.launch.start.launchers import HydraLauncher, PmiLauncher, PrteLauncher, PureLauncher, SrunLauncher, leaves_of
-from impi.launch.start.prefix import find
+from impi.launch.start.prefix import Installation, find
 from impi.launch.start.program import Launcher, exported
 from impi.launch.start.remote_shell import in_slurm
 from impi.protocol.options import ClientOptions
@@ -41,6 +41,11 @@ class Plan:
     inside: bool  # whether the nodes need no interface that others can reach
     interface: str
     advertised: str
+
+    @property
+    def manages(self) -> bool:
+        """Whether impirun is the process manager of the library."""
+        return isinstance(self.launcher, PmiLauncher)
 
     def hosts(self, kind: str) -> int:
         """Return the number of hosts of a kind; see :data:`impi.protocol.options.HOSTS`."""
@@ -76,7 +81,7 @@ def make_plan(
         placed = placing.place(options.placement.procs or sum(node.slots for node in nodes) or 1, nodes)
     one_node = len(placed) == 1 and placing.is_here(placed[0].name)
     inside = not one_node and options.reach.hosts == "client"
-    launcher = _launcher(options, environ)
+    launcher = _launcher(options, environ, one_node=one_node)
     argv = _resolve(options.argv, any(placing.is_here(node.name) for node in placed))
     argv, way = served(argv, environ, "" if options.running.stand_in else launcher.library, options.running.abi)
     return Plan(
@@ -103,7 +108,7 @@ def check_here(options: ClientOptions, environ: Mapping[str, str]) -> None:
     Raises:
         UsageError: one of them is not there.
     """
-    _launcher(options, environ)
+    _launcher(options, environ, one_node=False)
     _resolve(options.argv, here=not (options.placement.nodes or options.placement.hostfile))
 
 
@@ -136,16 +141,33 @@ def _nodes(options: ClientOptions) -> tuple[placing.Node, ...]:
     return placing.parse_hostfile(text, options.placement.hostfile)
 
 
-def _launcher(options: ClientOptions, environ: Mapping[str, str]) -> Launcher:
+def _launcher(options: ClientOptions, environ: Mapping[str, str], *, one_node: bool) -> Launcher:
     placement, vendor = options.placement, backed(options.placement.vendor)
-    kind, managed = vendor.library.launcher, placement.launcher == "pmi"
+    kind, asked = vendor.library.launcher, placement.launcher
     what = "has no library" if kind == "none" else "does not speak PMI-1"
-    refuse((managed and kind != "hydra", f"--launcher pmi is for libraries such as MPICH: {placement.vendor} {what}"))
+    refuse(
+        (
+            asked == "pmi" and kind != "hydra",
+            f"--launcher pmi is for libraries such as MPICH: {placement.vendor} {what}",
+        )
+    )
     if kind == "none":
         return PureLauncher()
-    hydra = PmiLauncher if managed else SrunLauncher if in_slurm(environ) else HydraLauncher
-    under = PrteLauncher if kind == "prte" else hydra
+    under = _under(kind, asked, environ, one_node=one_node)
     return under(vendor, find(placement.vendor, placement.prefix, environ))
+
+
+def _under(
+    kind: str, asked: str, environ: Mapping[str, str], *, one_node: bool
+) -> Callable[[Manifest, Installation], Launcher]:
+    """Return what starts procs of a library whose launcher is of a kind, as ``--launcher`` says."""
+    if kind == "prte":
+        return PrteLauncher
+    slurm = in_slurm(environ)
+    # On one node mpiexec would only add processes: start-up takes a third less without it.
+    if asked == "pmi" or (asked == "auto" and one_node and not slurm):
+        return PmiLauncher
+    return SrunLauncher if slurm else HydraLauncher
 
 
 def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ from impi.launch.labels import Labels
 from impi.launch.net import parse_endpoint
 from impi.launch.pulse import Pulse
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.launch.start.prefix import told
 from impi.launch.start.program import Command, Program, base_environment
 from impi.launch.start.without_mpi import title, why_unsure
 from impi.protocol.options import ClientOptions
@@ -93,6 +94,8 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[s
             near = stack.enter_context(open_near_end(options, environ, plan.hosts(options.reach.hosts)))
     if options.running.explain:
         warn(plan.way)
+        if plan.launcher.library:
+            warn(told(options.placement.vendor, plan.launcher.library))
     placed, one_node, interface = plan.placed, plan.one_node, plan.interface
     rendezvous.start()
     control = control_address(placed, interface)
@@ -100,7 +103,7 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[s
     size = sum(node.slots for node in placed)
     session = stack.enter_context(_Session(options, size, count, rendezvous, control, warn, near))
     launcher = plan.launcher if tasks is None else OuterLauncher(tasks.nodes, session.gather(tasks))
-    manager, ids = session.manage([node.slots for node in placed], control)
+    manager, ids = session.manage([node.slots for node in placed], control) if plan.manages else ("", ())
     address = plan.advertised or rendezvous.local_address
     join: Invitation = {
         "control": session.control.endpoint,
@@ -171,17 +174,15 @@ class _Session:
         return self
 
     def manage(self, nodes: Sequence[int], address: str) -> tuple[str, tuple[int, ...]]:
-        """Be the process manager of the procs, if no mpiexec is.
+        """Be the process manager of the procs, in place of an mpiexec.
 
         Args:
             nodes: the number of procs on each node.
             address: to listen on.
 
         Returns:
-            Where procs come, and the number of each; nothing where an mpiexec starts them.
+            Where procs come, and the number of each.
         """
-        if self._options.placement.launcher != "pmi":
-            return "", ()
         from impi.launch.pmi.door import PmiDoor  # few clients have one
 
         self._manager = PmiDoor(address, nodes, self._selector, self._warn)

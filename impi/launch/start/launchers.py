@@ -84,6 +84,8 @@ class _LibraryLauncher:
             environ[INPUT] = program.input
         if self.library:
             environ["MPI4PY_LIBMPI"] = self.library
+        if links := self._installation.links:
+            environ["LD_LIBRARY_PATH"] = ":".join(filter(None, [links, environ.get("LD_LIBRARY_PATH")]))
         return environ
 
     def _settings(self, program: Program) -> dict[str, str]:

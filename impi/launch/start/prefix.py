@@ -1,16 +1,23 @@
-"""The installation of an MPI library: its mpiexec and its shared library."""
+"""The installation of an MPI library: its mpiexec and its shared library.
+
+In a prefix of its own, a library is in ``lib`` or ``lib64``. Debian has those of several vendors in
+one folder, some under names of its own. mpi4py asks the loader for the usual name, so that a folder
+of the cache gets a link of that name (:attr:`Installation.links`).
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LaunchError, UsageError
-from impi.base.manifests import Manifest, manifest
+from impi.base.manifests import Manifest, library_folder, manifest
 from impi.base.records import record
+from impi.protocol.proofs import sha256
 
 _DEADLINE_S: Final = 20.0
 
@@ -22,6 +29,7 @@ class Installation:
     mpiexec: str
     prefix: Path
     library: str  # path of the library for MPI4PY_LIBMPI; empty: mpi4py finds it
+    links: str = ""  # the folder that the loader must know, too; empty: none
 
 
 def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
@@ -38,18 +46,19 @@ def find(vendor: str, prefix: str, environ: Mapping[str, str]) -> Installation:
     for origin, text in (("--prefix", prefix), (variable, environ.get(variable, ""))):
         if text:
             folder = Path(text).expanduser().absolute()
-            if not (mpiexec := folder / "bin" / "mpiexec").is_file():
+            if (mpiexec := _mpiexec_in(known, folder)) is None:
                 raise UsageError(
-                    f"{origin} {text} has no bin/mpiexec; name the folder that {vendor} was installed into"
+                    f"{origin} {text} has no bin/mpiexec of {vendor}; name the folder that it was installed into"
                 )
-            return _installation(known, mpiexec, folder)
-    folder = Path(__file__).absolute().parents[3] / ".mpi" / vendor
+            return _installation(known, mpiexec, folder, environ)
+    folder = library_folder(vendor)
     if (mpiexec := folder / "bin" / "mpiexec").is_file():
-        return _installation(known, mpiexec, folder)
-    return _on_path(known, environ)
+        return _installation(known, mpiexec, folder, environ)
+    return on_path(known, environ)
 
 
-def _on_path(vendor: Manifest, environ: Mapping[str, str]) -> Installation:
+def on_path(vendor: Manifest, environ: Mapping[str, str]) -> Installation:
+    """Return the installation whose mpiexec is on the PATH; LaunchError: there is none."""
     others = []
     for name in (*vendor.library.commands, "mpiexec"):
         found = shutil.which(name, path=environ.get("PATH"))
@@ -57,7 +66,7 @@ def _on_path(vendor: Manifest, environ: Mapping[str, str]) -> Installation:
             continue
         if any(mark in _version(found) for mark in vendor.library.marks):
             mpiexec = Path(found).absolute()
-            return _installation(vendor, mpiexec, mpiexec.parents[1])
+            return _installation(vendor, mpiexec, mpiexec.parents[1], environ)
         others.append(found)
     detail = f" ({others[0]} on the PATH is not {vendor.name}'s)" if others else ""
     raise LaunchError(
@@ -82,7 +91,53 @@ def _version(mpiexec: str) -> str:
     return result.stdout.decode("utf-8", "replace").lower()
 
 
-def _installation(vendor: Manifest, mpiexec: Path, prefix: Path) -> Installation:
-    files = (prefix / folder / name for folder in ("lib", "lib64") for name in vendor.library.files)
-    library = next((str(file) for file in files if file.exists()), "")
-    return Installation(mpiexec=str(mpiexec), prefix=prefix, library=library)
+def told(vendor: str, library: str) -> str:
+    """Return for ``--explain`` which library it is, and where it was looked for."""
+    known, real = manifest(vendor), os.path.realpath(library)
+    shown = library if library == real else f"{library}, which is {real}"
+    places = f"--prefix, {known.prefix_variable}, {library_folder(vendor)}, the PATH"
+    return f"the MPI library is {shown}, with {abi_of(library)}; it was looked for in {places}"
+
+
+def abi_of(library: str) -> str:
+    """Return whose ABI a library has, as the symbols say that it exports."""
+    exported = Path(library).read_bytes()
+    if b"ompi_mpi_comm_world\0" in exported:
+        return "Open MPI's ABI"
+    if b"MPI_Init\0" not in exported:
+        return "no functions of MPI"
+    return "the standard ABI" if Path(library).name.startswith("libmpi_abi.") else "MPICH's ABI"
+
+
+def _mpiexec_in(vendor: Manifest, prefix: Path) -> Path | None:
+    usual = prefix / "bin/mpiexec"
+    if usual.is_file() and _library(vendor, prefix, ("lib", "lib64")) is not None:
+        return usual
+    # Where several libraries share the folder, each mpiexec is asked whose it is.
+    named = [prefix / "bin" / name for name in vendor.library.commands]
+    mine = (path for path in named if path.is_file() and any(m in _version(str(path)) for m in vendor.library.marks))
+    return next(mine, usual if usual.is_file() else None)
+
+
+def _library(vendor: Manifest, prefix: Path, folders: Sequence[str]) -> Path | None:
+    files = (prefix / folder / name for name in vendor.library.files for folder in folders)
+    return next((file for file in files if file.exists()), None)
+
+
+def _installation(vendor: Manifest, mpiexec: Path, prefix: Path, environ: Mapping[str, str]) -> Installation:
+    found = _library(vendor, prefix, ("lib", "lib64"))
+    if found is None:
+        found = _library(vendor, prefix, [f"lib/{path.name}" for path in sorted(prefix.glob("lib/*-linux-*"))])
+    if found is None or found.name == (name := vendor.library.files[0]):
+        return Installation(mpiexec=str(mpiexec), prefix=prefix, library=str(found or ""))
+    from impi.cabi.library import cache  # few need it
+
+    real = str(found.resolve())
+    links = cache.place(environ, f"as-{sha256(real.encode()).hexdigest()[:12]}", [name])
+
+    def fill(folder: str) -> None:
+        Path(folder).mkdir()
+        Path(folder, name).symlink_to(real)
+
+    cache.make(links, fill, [name])
+    return Installation(mpiexec=str(mpiexec), prefix=prefix, library=f"{links}/{name}", links=links)

@@ -87,7 +87,8 @@ def load_for(clients: Sequence[Sequence[str]]) -> None:
     """Load what procs need if several clients of this process would do so, by their commands."""
 
     def seems_so(words: Sequence[str]) -> bool:
-        own = "pmi" in words or all(vendor.library.launcher == "none" for vendor in named_in(words))
+        kinds = {vendor.library.launcher for vendor in named_in(words)}
+        own = "pmi" in words or kinds <= {"none"} or (kinds <= {"none", "hydra"} and "mpiexec" not in words)
         return own and any(word.endswith(".py") for word in words)
 
     if sum(map(seems_so, clients)) > 1 and not _why_not_process(os.environ):

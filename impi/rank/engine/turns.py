@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from impi.rank.engine.channels.host_ways import Ways
     from impi.rank.engine.matchers import Matching
 
-# First sleep of a wait on a polled vendor (each next one is 5 us longer), or outside (twice).
+# First sleep of a wait on a polled vendor, or outside (twice).
 _NAP_S: Final = 20e-6
 _LONGEST_NAP_S: Final = 1e-3
+# Sleeps on a polled vendor grow with the wait: a message is late by a hundredth of it at most, and
+# a proc that waits for seconds leaves its core alone.
+_NAP_OF_WAIT: Final = 0.01
 # Time outside of the engine after a long sleep in vain. Python does not count threads of C: one may
 # wait for its turn.
 _LET_IN_S: Final = 50e-6
@@ -112,10 +115,10 @@ class Turns:
     def wait(self, ready: Callable[[], bool], *, polling: bool = False) -> None:
         """Run turns until ``ready()``; ``polling``: for a local message that no receive awaits."""
         with self.threads.lock:
-            threads, patience, begun, naps, timeout = self.threads, self.patience, 0.0, 0, 0.0
+            threads, patience, begun, timeout = self.threads, self.patience, 0.0, 0.0
             while not (threads.shared or ready()):
                 if self._turn(timeout):
-                    begun, naps, timeout = 0.0, 0, 0.0
+                    begun, timeout = 0.0, 0.0
                     continue
                 if timeout == self.longest_s:
                     threads.outside(sleep, _LET_IN_S)
@@ -131,8 +134,8 @@ class Turns:
                     sched_yield()
                 else:
                     # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
-                    timeout = min(_NAP_S * (1 + naps / 4), _LONGEST_NAP_S)
-                    naps += 1
+                    longest_s = _LONGEST_NAP_S if any(map(_asks_library, self.active)) else REMOTE_ONLY_S
+                    timeout = min(_NAP_S + (now - begun) * _NAP_OF_WAIT, longest_s)
             if threads.shared:
                 self._wait_shared(ready, polling=polling)
 
@@ -279,3 +282,10 @@ class Turns:
     def doze(self, seconds: float) -> None:
         """Sleep until a packet may be here, at most ``seconds``; for any thread."""
         self.channels.doze(seconds)
+
+
+def _asks_library(operation: Operation) -> bool:
+    """Whether a request of the library may be under way: it takes steps of which nothing tells."""
+    awaited = awaited_by(operation)
+    unmatched = isinstance(awaited, ReceiveOperation) and awaited.message is None
+    return not (unmatched or is_remote(operation))

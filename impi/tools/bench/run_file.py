@@ -16,8 +16,8 @@ from pathlib import Path
 
 from impi import __version__
 from impi.base.errors import LaunchError, UsageError
+from impi.base.machine import commit
 from impi.launch.start.prefix import find
-from impi.launch.start.program import ROOT
 from impi.tools.bench.rows import Row, row_from_json, row_to_json
 
 _FORM = "impi-bench 1"
@@ -35,30 +35,11 @@ class Report:
     when: str = ""
 
 
-def machine() -> dict[str, object]:
-    """Return a description of this machine and its present load."""
-    return {
-        "system": f"{platform.system()} {platform.release()}",
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "load": list(os.getloadavg()),
-    }
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
-    except OSError:
-        return platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def versions(vendors: Sequence[str]) -> dict[str, str]:
     """Return the versions of everything that was measured and is installed."""
     found = {"impi": __version__, "python": platform.python_version()}
-    if commit := _commit():
-        found["commit"] = commit
+    if named := commit():
+        found["commit"] = named
     for name in ("mpi4py", "numpy"):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
@@ -66,16 +47,6 @@ def versions(vendors: Sequence[str]) -> dict[str, str]:
         if vendor != "pure" and (text := _library(vendor)):
             found[vendor] = text
     return found
-
-
-def _commit() -> str:
-    """The commit of a checkout, and whether files differ from it; empty where there is none."""
-    argv = ["git", "-C", ROOT, "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, with changes"]
-    try:
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return ended.stdout.strip()
 
 
 def _library(vendor: str) -> str:

@@ -53,6 +53,15 @@ def test_files_of_daemons_go_after_a_failure(tmp_path: Path) -> None:
     assert (mine.exists(), other.exists()) == (False, True)
 
 
+def test_an_idle_starter_reads_the_names_of_all_processes_every_eighth_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[tuple[bytes, ...]] = []
+    monkeypatch.setattr("impi.base.remote.remains.called", lambda names: looks.append(names) or [])
+    guests = Guests({**NOTHING, "daemons": ["proxy"]}, time.time())
+    for _ in range(17):
+        guests.glance()
+    assert looks == [(b"proxy",)] * 3
+
+
 def test_files_stay_while_a_daemon_runs(tmp_path: Path) -> None:
     (tmp_path / "daemon.1.tmp").touch()
     with subprocess.Popen(["sleep", "600"]) as daemon:

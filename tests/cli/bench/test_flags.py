@@ -47,7 +47,7 @@ def test_a_module_that_is_missing_is_told_with_the_cure(
     options = parser.parse_args(["bench"])
     monkeypatch.delitem(sys.modules, "impi.cli.bench.verb", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    with pytest.raises(UsageError, match=r"rich.* is not installed; run: pip install 'impilab\[lab,vendors\]'"):
+    with pytest.raises(UsageError, match=r"rich.* is not installed; run: pip install 'impilab\[lab\]'"):
         options.handler(options)
 
 

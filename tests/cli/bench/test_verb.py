@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from impi.base.machine import machine
 from impi.cli.bench.verb import _warn_if_busy
 from impi.cli.impi import main
 from impi.tools.bench.rows import Row, at_most
-from impi.tools.bench.run_file import Report, machine, save
+from impi.tools.bench.run_file import Report, save
 
 ROOT = Path(__file__).parents[3]
 

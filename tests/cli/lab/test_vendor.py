@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from forge import FakeBackend
 
-from impi.base import manifests
-from impi.base.records import replaced
 from impi.cli.impilab import main
 from impi.cli.lab import vendor as verbs
 from impi.lab.run.vendor_check import Requirement
@@ -33,8 +31,7 @@ def test_the_ci_of_a_vendor_runs_no_cell_before_its_requirements_hold(capsys: py
 def test_a_new_vendor_is_a_folder_with_what_is_to_be_edited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = manifests.vendors()[0]
-    monkeypatch.setattr(verbs, "vendors", lambda: [replaced(first, folder=tmp_path / "images" / "pure")])
+    monkeypatch.setattr(verbs, "new_vendors", lambda: tmp_path / "images")
     assert main(["new", "vendor", "acme"]) == 0
     printed = capsys.readouterr().out.splitlines()
     assert str(tmp_path / "images" / "acme" / "acme.toml") in printed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from container_engine import engine_installed
 
 from impi.base.errors import LabError
-from impi.lab.backends import engine_installed
 from impi.lab.backends.docker.backend import DockerBackend
 
 

@@ -122,6 +122,22 @@ def test_hosts_of_a_relay_are_at_the_servers_node_and_come_from_their_own(addres
     assert [item.actual for item in items_identity.address(facts)] == ([found] if found else [])
 
 
+def under_nothing(job: Job) -> None:
+    for rank in (0, 1):
+        job.identity[rank]["ancestors"] = ["/usr/bin/python3", "/usr/bin/bash"]
+
+
+def test_with_impirun_as_the_manager_of_mpich_no_mpiexec_is_above_its_ranks():
+    assert run(under_nothing, variant="launcher=auto").outcome == "pass"
+    for topology, tweak, blame in (
+        ("1x2+1x2", lambda _job: None, "client 0 (mpich) rank 0"),
+        ("2x1+1x2", under_nothing, "client 0 (mpich) rank 0"),  # Hydra manages several nodes
+    ):
+        verdict = run(tweak, topology=topology, variant="launcher=auto")
+        assert verdict.culprit is not None and verdict.culprit.name == "identity.launcher"
+        assert verdict.blame.startswith(blame)
+
+
 def test_one_rank_on_a_node_shares_with_nobody():
     def nothing(job: Job) -> None:
         for rank in job.identity:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from container_engine import engine_installed
 
 from impi.base.errors import LabError, UsageError
 from impi.lab.backends import choose_backend
@@ -224,7 +225,6 @@ def test_an_image_is_nothing_for_loopback():
 
 @pytest.fixture
 def engine():
-    from impi.lab.backends import engine_installed
 
     if not engine_installed():
         pytest.skip("no container engine is installed: this test needs one that answers")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema
 import pytest
 from told_cells import CELL, hangs, ran
 
 from impi.base.errors import LabError, UsageError
+from impi.lab.judge.expectations import Row
 from impi.lab.judge.verdict import Verdict
 from impi.lab.plan.matrix import Excluded, Plan
 from impi.lab.report.history import read_run
@@ -74,6 +78,22 @@ def test_a_run_is_written_and_found_again(tmp_path: Path) -> None:
         "skipped": "1",
     }
     assert (tmp_path / f"latest/cells/{CELL.hash}/evidence.json").exists()
+
+
+def test_the_files_are_as_their_schemas_say(tmp_path: Path) -> None:
+    for name, folder in (("ended", created(tmp_path / "a")), ("cut off", created(tmp_path / "b"))):
+        if name == "ended":
+            row = Row(
+                number=3, cells=("*",), result="timeout", issue="https://tracker.example/41", until=date(2027, 3, 1)
+            )
+            folder.add(replace(done(fails=True), row=row))
+        folder.add_excluded(Excluded(CELL, "no such node", "unsupported"))
+        folder.add_skipped([CELL], "the run was interrupted")
+        folder.finish(1, ["row 1 is stale"])
+        folder.close()
+        for kind in ("results", "plan"):
+            schema = json.loads((files("impi.lab") / f"report/schemas/{kind}.schema.json").read_text())
+            jsonschema.Draft202012Validator(schema).validate(json.loads((folder.path / f"{kind}.json").read_text()))
 
 
 def test_what_failed_says_why_in_both_forms(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from forge import FakeBackend, Job
 
 from impi.lab.cases import CASES
+from impi.lab.judge.verdict import Verdict
 from impi.lab.nodes.topology import parse_topology
-from impi.lab.plan.cell import Cell
+from impi.lab.plan.cell import Cell, parse_cell
 from impi.lab.report.show import failure_lines
 from impi.lab.run.execute import Limits, run_cell
 from impi.lab.run.prepared_lab import prepare
@@ -45,3 +46,12 @@ def test_the_cause_is_the_first_line_of_who_ended_first():
     found = [line for line in lines_of(dies) if "client 1: " in line]
     assert any("vendor openmpi needs Open MPI" in line for line in found)
     assert any("impirun: ended" in line for line in found)
+
+
+def test_each_cell_of_the_catalogue_says_how_to_repeat_it() -> None:
+    fault = parse_cell("faults.phases/pure+mpich/1x2+1x2/auth=challenge,fault=kill-rank@recv")
+    own = replace(fault, case=replace(fault.case, name="program.mine"), variant="")
+    verdict = Verdict(outcome="error", reason="no lab")
+    said = ["\n".join(failure_lines(Done(cell=cell, verdict=verdict), Path("runs/r"))) for cell in (fault, own)]
+    assert f"impilab repro {fault.id} --run runs/r" in said[0]
+    assert "repro" not in said[1]

@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from container_engine import engine_installed
 
 from impi.cabi.library import cache
-from impi.lab.backends import choose_backend, engine_installed
+from impi.lab.backends import choose_backend
 from impi.lab.cases import CASES
 from impi.lab.judge.verdict import judge
 from impi.lab.nodes.compiled_programs import folder

@@ -70,6 +70,12 @@ def test_ranks_read_the_plan_and_where_the_others_are() -> None:
     assert plans["c1n0"]["nonce"] == made.nonce
 
 
+def test_ranks_of_mpich_stand_under_its_mpiexec_unless_a_cell_says_otherwise() -> None:
+    asked = [recipe(f"p2p.ring/mpich+pure/1x2+1x2{variant}").client(0)[0] for variant in ("", "/launcher=auto")]
+    assert [argv[argv.index("--launcher") + 1] for argv in asked] == ["mpiexec", "auto"]
+    assert "--launcher" not in recipe("p2p.ring/mpich+pure/1x2+1x2").client(1)[0]
+
+
 def test_one_command_is_server_and_clients() -> None:
     made = recipe("p2p.ring/mpich+pure/1x2+1x2/auth=key,start=one")
     argv, env = made.whole()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from forge import FakeBackend
@@ -10,6 +12,7 @@ from forge import FakeBackend
 from impi.base import manifests
 from impi.base.errors import LabError, UsageError
 from impi.lab.nodes.new_vendor import new_vendor
+from impi.lab.run import vendor_check
 from impi.lab.run.vendor_check import Requirement, check
 
 
@@ -66,3 +69,18 @@ def test_a_script_that_is_missing_is_named(acme: Path) -> None:
 def test_a_vendor_that_does_not_exist() -> None:
     with pytest.raises(UsageError, match="there is no vendor 'lamb'"):
         list(check("lamb", FakeBackend()))
+
+
+def test_what_a_backend_cannot_examine_is_not_tried(acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loopback has no images, and one machine: neither is the vendor's mistake."""
+    lab: Any = SimpleNamespace(access=SimpleNamespace(images={}), close=lambda: None)
+    backend: Any = SimpleNamespace(
+        name="local", open=lambda *_, **__: lab, prepare=lambda names: None, supports=lambda *_: "one machine"
+    )
+    rows = {number: vendor_check._REQUIREMENTS[number] for number in ("R04", "R05", "R11")}
+    monkeypatch.setattr(vendor_check, "_REQUIREMENTS", rows)
+    seen = found(backend)
+    assert seen["R04"].evidence == "the prefix of acme is there, and a node of it answers"
+    assert (seen["R05"].ok, seen["R05"].evidence) == (None, "not tried: backend local has no images")
+    assert seen["R11"].ok is None
+    assert seen["R11"].evidence.endswith("cannot be run: one machine")

@@ -14,6 +14,7 @@ from impi.base.errors import UsageError
 from impi.launch.client import planning
 from impi.launch.client.planning import control_address, make_plan, numeric, plan_client
 from impi.launch.start.nodes import Node, parse
+from impi.launch.start.prefix import Installation
 from impi.launch.start.without_mpi import bare
 from impi.protocol.options import ClientOptions
 from impi.protocol.settings import made
@@ -44,6 +45,29 @@ def test_a_python_program_is_run_by_this_python(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UsageError, match=r"there is no program other\.py in"):
         plan("other.py")
     assert plan("other.py", nodes="far1:2").argv[1] == "other.py", "it may be there"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "options", "in_slurm", "launcher"),
+    [
+        ("mpich", {}, False, "PmiLauncher"),
+        ("mpich", {"launcher": "mpiexec"}, False, "HydraLauncher"),
+        ("mpich", {"nodes": "far1:2"}, False, "HydraLauncher"),
+        ("mpich", {"nodes": "far1:2", "launcher": "pmi"}, False, "PmiLauncher"),
+        ("mpich", {}, True, "SrunLauncher"),
+        ("openmpi", {}, False, "PrteLauncher"),
+        ("pure", {}, False, "PureLauncher"),
+    ],
+)
+def test_impirun_is_the_process_manager_where_it_can_and_all_procs_are_here(
+    vendor: str, options: dict[str, str], in_slurm: bool, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = Installation(mpiexec="/x/bin/mpiexec", prefix=Path("/x"), library="/x/lib/libmpi.so")
+    monkeypatch.setattr(planning, "find", lambda *_: library)
+    monkeypatch.setattr(planning, "in_slurm", lambda _: in_slurm)
+    made = plan("sh", "-c", "true", vendor=vendor, **options)
+    assert type(made.launcher).__name__ == launcher
+    assert made.manages == (launcher == "PmiLauncher")
 
 
 def test_nodes_come_from_a_file(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ sys.stdout.flush()
 time.sleep(600)
 """
 VENDORS = ["pure", "mpich", "openmpi"]
+BY_MPIEXEC = ("--launcher", "mpiexec")
 WAIT_S = 60.0
 
 
@@ -361,7 +362,7 @@ def test_impirun_is_killed(vendor: str, impirun: type[Impirun]) -> None:
 def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
-    client = job.client("-np", "2", "--vendor", vendor, HOLD)
+    client = job.client("-np", "2", "--vendor", vendor, *BY_MPIEXEC, HOLD)
     left = holding(client, 2)
     [mpiexec] = [
         pid
@@ -378,7 +379,7 @@ def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
 def test_a_proc_under_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
-    client = job.client("-np", "2", "--vendor", vendor, sys.executable, "-c", PIDS)
+    client = job.client("-np", "2", "--vendor", vendor, *BY_MPIEXEC, sys.executable, "-c", PIDS)
     pids = {int(rank): int(pid) for rank, pid in (client.line().split() for _ in range(2))}
     os.kill(pids[1], signal.SIGKILL)
     assert client.end() not in (0, None)
@@ -587,7 +588,8 @@ def test_a_host_agent_is_killed(hosts: str, title: str, impirun: type[Impirun]) 
 def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun, 2)
-    clients = [job.client("-np", "2", "--vendor", vendor, "--hosts", "client", HOLD)]
+    under = () if vendor == "pure" else BY_MPIEXEC
+    clients = [job.client("-np", "2", "--vendor", vendor, *under, "--hosts", "client", HOLD)]
     clients.append(job.client("-np", "1", "--hosts", "node", HOLD, rank=1))
     left = holding(clients[0], 2)
     others = holding(clients[1], 1)

@@ -233,3 +233,10 @@ def test_other_libraries_are_refused_in_a_sentence(vendor: str, why: str, run_jo
     result = run_job([PROGRAM], [f"{vendor}:1"], options={0: PMI})
     assert result.clients[0].code == 4, str(result)
     assert f"--launcher pmi is for libraries such as MPICH: {why}" in result.clients[0].err
+
+
+def test_the_loader_knows_the_folder_of_the_usual_name() -> None:
+    renamed = Installation(mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/c/as-1/libmpi.so.12", links="/c/as-1")
+    argv, env = only(HydraLauncher(manifest("mpich"), renamed).commands(program(LD_LIBRARY_PATH="/mine")))
+    assert env["LD_LIBRARY_PATH"] == "/c/as-1:/mine"
+    assert "LD_LIBRARY_PATH" in argv[argv.index("-genvlist") + 1].split(",")

@@ -8,7 +8,7 @@ import pytest
 
 from impi.base.errors import LaunchError, UsageError
 from impi.launch.start import prefix
-from impi.launch.start.prefix import find
+from impi.launch.start.prefix import abi_of, find, told
 
 
 def make(folder: Path, version: str = "HYDRA build details:", library: str = "libmpi.so.12") -> Path:
@@ -24,9 +24,7 @@ def make(folder: Path, version: str = "HYDRA build details:", library: str = "li
 @pytest.fixture(autouse=True)
 def no_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout without .mpi, so that this one's does not count."""
-    package = tmp_path / "checkout" / "impi" / "launch" / "start"
-    package.mkdir(parents=True)
-    monkeypatch.setattr(prefix, "__file__", str(package / "prefix.py"))
+    monkeypatch.setattr(prefix, "library_folder", lambda vendor: tmp_path / "checkout/.mpi" / vendor)
     return tmp_path / "checkout"
 
 
@@ -73,3 +71,38 @@ def test_a_named_folder_must_be_right(origin: str, tmp_path: Path) -> None:
 def test_the_library_is_left_to_mpi4py_if_it_is_elsewhere(tmp_path: Path) -> None:
     folder = make(tmp_path / "m", library="libother.so")
     assert find("mpich", str(folder), {}).library == ""
+
+
+@pytest.fixture
+def debian(tmp_path: Path) -> Path:
+    """A folder as Debian's /usr with two vendors, whose ``mpiexec`` is Open MPI's."""
+    usr = make(tmp_path / "usr", "mpiexec (Open MPI) 4.1.4", "other.so")
+    (usr / "bin/mpiexec.mpich").write_text("#!/bin/sh\necho 'HYDRA build details:'\n")
+    (usr / "bin/mpiexec.mpich").chmod(0o755)
+    libraries = usr / "lib/x86_64-linux-gnu"
+    libraries.mkdir()
+    (libraries / "libmpich.so.12.2.2").write_bytes(b"\0PMPI_Init\0MPIR_X\0")
+    (libraries / "libmpich.so.12").symlink_to("libmpich.so.12.2.2")
+    (libraries / "libmpi.so.40").write_bytes(b"\0MPI_Init\0ompi_mpi_comm_world\0")
+    return usr
+
+
+def test_two_vendors_of_debian_in_one_folder(debian: Path, tmp_path: Path) -> None:
+    environ = {"PATH": str(debian / "bin"), "IMPI_CACHE": str(tmp_path / "cache")}
+    real = debian / "lib/x86_64-linux-gnu/libmpich.so.12.2.2"
+    for named in ("", str(debian)):
+        mpich, openmpi = (find(vendor, named, environ) for vendor in ("mpich", "openmpi"))
+        assert (mpich.prefix, Path(mpich.mpiexec).name) == (debian, "mpiexec.mpich")
+        assert (mpich.library, mpich.links) == (f"{mpich.links}/libmpi.so.12", str(Path(mpich.library).parent))
+        assert Path(mpich.library).resolve() == real
+        assert Path(openmpi.mpiexec).name == "mpiexec"
+        assert (openmpi.library, openmpi.links) == (str(debian / "lib/x86_64-linux-gnu/libmpi.so.40"), "")
+    assert f"is {mpich.library}, which is {real}, with MPICH's ABI; it was" in told("mpich", mpich.library)
+    assert f"is {openmpi.library}, with Open MPI's ABI" in told("openmpi", openmpi.library)
+
+
+def test_an_abi_is_what_a_library_exports(tmp_path: Path) -> None:
+    (tmp_path / "libmpi_abi.so.0").write_bytes(b"\0MPI_Init\0")
+    (tmp_path / "libm.so").write_bytes(b"\0sin\0")
+    assert abi_of(str(tmp_path / "libmpi_abi.so.0")) == "the standard ABI"
+    assert abi_of(str(tmp_path / "libm.so")) == "no functions of MPI"

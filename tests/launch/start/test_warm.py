@@ -152,8 +152,8 @@ def test_a_process_that_others_look_into_forks_nothing(program: Path) -> None:
     [
         ("pure:2", (), (), True),
         ("pure:2", (), ("-u",), False),
-        ("mpich:2", ("--launcher", "pmi"), (), True),
-        ("mpich:2", (), (), False),
+        ("mpich:2", (), (), True),
+        ("mpich:2", ("--launcher", "mpiexec"), (), False),
     ],
 )
 def test_procs_without_an_mpiexec_are_forks(
@@ -181,16 +181,17 @@ def test_all_is_loaded_and_nothing_has_joined() -> None:
     assert not {"asyncio", "ssl", "inspect", "numpy", "mpi4py", "dataclasses"} & {*loaded}
 
 
+BY_MPIEXEC = ("--vendor", "mpich", "--launcher", "mpiexec")
+
+
 @pytest.mark.parametrize(
     ("clients", "loads"),
     [
         ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "pure", "a.py"]], True),
         ([["-client", "0", "x", "a.py"]], False),
-        ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "mpich", "a.py"]], False),
-        (
-            [["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "mpich", "--launcher", "pmi", "a.py"]],
-            True,
-        ),
+        ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "mpich", "a.py"]], True),
+        ([["-client", "0", "x", "a.py"], ["-client", "1", "x", "--vendor", "openmpi", "a.py"]], False),
+        ([["-client", "0", "x", "a.py"], ["-client", "1", "x", *BY_MPIEXEC, "a.py"]], False),
         ([["-client", "0", "x", "a.out"], ["-client", "1", "x", "a.out"]], False),
     ],
 )

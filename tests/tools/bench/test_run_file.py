@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from impi.base.machine import machine
 from impi.tools.bench.rows import Row, at_most
-from impi.tools.bench.run_file import Report, load, machine, save
+from impi.tools.bench.run_file import Report, load, save
 
 
 def _row(*values: float, better: str = "lower", references: tuple[float, ...] = (), measure: str = "latency") -> Row:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LabError, UsageError
-from impi.base.manifests import Manifest, installed_version, manifest
+from impi.base.manifests import Manifest, installed_version, library_folder, manifest
 from impi.base.remote.commands import this_machine
 from impi.base.remote.patience import Patience
 from impi.lab.backends.lifecycle.cleanup import lease, new_labels
@@ -264,7 +264,7 @@ class LoopbackBackend(LabOpener):
 def _library(vendor: str) -> Finding:
     if (_prefix(vendor) / "bin/mpiexec").exists():
         return Finding(subject=vendor, ok=True, detail=str(_prefix(vendor)), fatal=False)
-    cure = "none is needed in a checkout: a run installs it (ci/vendors.sh)"
+    cure = "none is needed: a run installs it there"
     return Finding(subject=vendor, ok=False, detail=f"not in {_prefix(vendor)}", cure=cure, fatal=False)
 
 
@@ -305,7 +305,7 @@ def _client_environment(vendor: str, builds: Mapping[str, Build]) -> dict[str, s
 
 def _prefix(vendor: str) -> Path:
     named = os.environ.get(manifest(vendor).prefix_variable) if "@" not in vendor else None
-    return Path(named) if named else _CHECKOUT / ".mpi" / vendor
+    return Path(named) if named else library_folder(vendor)
 
 
 def _software(vendors: Sequence[str]) -> dict[str, str]:

@@ -54,6 +54,8 @@ _SOME: Final = ("labels", "recv", "compute", "collective", "finalize")
 # Ranks behind host agents take no part in the dance, so they cannot hold it.
 _WITH_AGENTS: Final = tuple(phase for phase in MATRIX_PHASES if phase != "dance")
 _BY_ONE: Final = tuple(FaultLab(lab.parties, settings=f"{lab.settings},start=one") for lab in _ALL)
+# impirun is MPICH's process manager there, as it is by default.
+_MANAGED: Final = (FaultLab(_OF_MPICH.parties, settings=f"{_OF_MPICH.settings},launcher=auto"),)
 _NODES: Final = (
     FaultLab("mpich+openmpi", "2x2+2x2"),
     FaultLab("pure+mpich", "2x2+2x2"),
@@ -91,6 +93,8 @@ MATRIX: Final = (
         labs=_BY_ONE,
     ),
     FaultRow(victims=("client", "starter"), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE),
+    FaultRow(victims=("rank",), acts=_SIGNALS, phases=_SOME, labs=_MANAGED),
+    FaultRow(victims=("client", "starter"), acts=_SIGNALS, phases=("recv",), labs=_MANAGED),
     FaultRow(victims=("mpiexec",), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE[1:]),
     FaultRow(victims=("server",), acts=("terminate", "interrupt"), phases=("recv", "compute"), labs=_BY_ONE[1:2]),
     FaultRow(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from container_engine import engine_installed
 
-from impi.lab.backends import engine_installed
 from impi.lab.backends.docker.backend import DockerBackend
 from impi.lab.nodes.interface import Lab
 from impi.lab.nodes.topology import parse_topology

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from container_engine import engine_installed
 from forge import FakeBackend, FakeNetwork
 
 from impi.base.variables import RELAY
-from impi.lab.backends import engine_installed
 from impi.lab.backends.docker.backend import DockerBackend
 from impi.lab.backends.loopback.backend import LoopbackBackend
 from impi.lab.cases.ends.network_faults import FAULT_VALUES, ONLY_WIDE

@@ -172,3 +172,30 @@ def test_a_browser_runs_tests(served: Page, tmp_path: Path) -> None:
         assert troubles == []
         shown.screenshot(path=str(tmp_path / "page.png"))
         browser.close()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_for_everybody(width: int, scheme: str, served: Page) -> None:
+    """No finding of axe, nothing to scroll sideways, and a conversation that comes into sight."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make proofs installs it")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing: make proofs installs it")
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is missing: install the package chromium")
+    with api.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        shown.goto(served.url)
+        shown.click("#start")
+        row = shown.locator(f"li[data-test='{NAME}']")
+        row.locator(".verdict.broken").wait_for()
+        assert shown.evaluate("document.documentElement.scrollWidth") == width
+        found = axe.Axe().run(shown).response["violations"]
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+        row.locator(".name").click()
+        conversation = shown.locator("#conversation", has_text="SYNCACK does not come")
+        conversation.wait_for()
+        shown.wait_for_function("document.querySelector('#conversation').getBoundingClientRect().top < innerHeight")
+        browser.close()

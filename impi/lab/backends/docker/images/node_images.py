@@ -36,7 +36,7 @@ from docker.errors import APIError, DockerException, ImageNotFound
 
 from impi.base import own_folders
 from impi.base.errors import LabError
-from impi.base.manifests import installed_version, machine_of, manifest
+from impi.base.manifests import SHARED, installed_version, machine_of, manifest, names
 from impi.lab.backends.docker.images.pip_settings import machine_files
 from impi.lab.backends.nodes import in_parallel
 from impi.lab.nodes.compiled_programs import C_PROGRAMS, image_files
@@ -47,7 +47,6 @@ SPY: Final = "spy"
 """The image of the containers that may trace a node's processes."""
 LINKS: Final = "net"
 """The image of the containers that may change a node's network."""
-_CHECKOUT: Final = Path(__file__).resolve().parents[5]
 _DEBIAN: Final = "debian:bookworm-slim"
 _STANDIN: Final = "impilab/os:bookworm"
 _STANDIN_S: Final = 900
@@ -163,7 +162,7 @@ class Images:
         _say(f"making {tag}")
         try:
             done = subprocess.run(
-                [str(_CHECKOUT / "ci/standin.sh"), tag, *machine],
+                [str(SHARED / "ci/standin.sh"), tag, *machine],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -278,10 +277,11 @@ def _version(name: str) -> str:
 
 
 def _context(name: str) -> dict[str, bytes]:
-    folder = _CHECKOUT / "images" / name.partition("@")[0]
+    plain = name.partition("@")[0]
+    folder = manifest(plain).folder if plain in names() else SHARED / "images" / plain
     files = {path.name: path.read_bytes() for path in sorted(folder.glob("*")) if path.is_file()}
     if "Dockerfile" not in files:
-        raise LabError(f"{folder} has no Dockerfile: run impilab from a checkout of the project")
+        raise LabError(f"{folder} has no Dockerfile: 'impilab check {plain}' says what a vendor's folder needs")
     # An image does not depend on its manifest, whose edits would build it anew.
     if files.pop(f"{folder.name}.toml", b"") and manifest(name).kind == "native":
         # Its ranks run programs in C, compiled where the MPI is.

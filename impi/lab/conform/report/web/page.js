@@ -51,7 +51,10 @@ async function openTest(name) {
   open = name;
   for (const row of rows) row.classList.toggle("open", row.dataset.test === name);
   const answer = await fetch("test/" + name);
-  if (open === name) find("#conversation").textContent = await answer.text();
+  if (open !== name) return;
+  find("#conversation").textContent = await answer.text();
+  // On a phone it is below the tests.
+  if (matchMedia("(max-width: 50em)").matches) find("#conversation").scrollIntoView();
 }
 
 function state(news) {

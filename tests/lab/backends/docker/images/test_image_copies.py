@@ -10,9 +10,9 @@ from ipaddress import IPv4Network
 
 import docker
 import pytest
+from container_engine import engine_installed
 from docker.errors import NotFound
 
-from impi.lab.backends import engine_installed
 from impi.lab.backends.docker.container_lab import DockerLab, LabPlan
 from impi.lab.backends.docker.engine import connect
 from impi.lab.backends.docker.images.image_copies import COPY_LABEL, FOLDERS, Copies

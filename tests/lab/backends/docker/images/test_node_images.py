@@ -88,6 +88,7 @@ def test_a_failing_build_names_itself_and_shows_its_last_lines(
         shutil.copytree(ROOT / "images" / name, tmp_path / "images" / name)
     with (tmp_path / "images/pure/Dockerfile").open("a") as file:
         file.write("RUN echo last words; exit 9\n")
-    monkeypatch.setattr("impi.lab.backends.docker.images.node_images._CHECKOUT", tmp_path)
+    monkeypatch.setattr("impi.lab.backends.docker.images.node_images.SHARED", tmp_path)
+    monkeypatch.setattr("impi.lab.backends.docker.images.node_images.names", tuple)
     with pytest.raises(LabError, match=r"(?s)image pure cannot be built.*last words.*returned a non-zero code: 9"):
         Images(backend._client).ensure(["pure"])

@@ -1,0 +1,40 @@
+"""Pages that were written, read again: their tags, and their links, which must lead somewhere."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+VOID = ("meta", "link", "input", "br")
+
+
+class Page(HTMLParser):
+    """The tags of a page, each closed that was opened, and its links."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(file.read_text("utf-8"))
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def check_links(top: Path) -> int:
+    """Follow each link of each page; return how many pages there are."""
+    pages = list(top.rglob("index.html"))
+    for page in pages:
+        for link in Page(page).links:
+            if link not in ("#", "#main", "data:,", "https://tracker.example/41"):
+                assert (page.parent / unquote(link)).is_file(), f"{page}: {link}"
+    return len(pages)
