@@ -28,7 +28,6 @@ import tarfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import docker
