@@ -88,6 +88,9 @@ class StartupError(ImpiError):
 class JobError(ImpiError):
     """A running job cannot go on."""
 
+    code = 1
+    """The exit code for all of the job."""
+
 
 class HostRefused(JobError):
     """A host of the job is not let in, or does not let us in: said at once, and at all ends."""

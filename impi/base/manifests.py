@@ -16,10 +16,11 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from impi.base import variables
 from impi.base.errors import UsageError, did_you_mean, refuse
+from impi.base.files import read_toml
 from impi.base.records import fresh, record
 
 KINDS: Final = ("backed", "native", "remote")
@@ -262,23 +263,6 @@ def _folders() -> tuple[Path, ...]:
         return (Path(named),)
     own = user_folder() / "images"
     return (SHARED / "images",) if own == SHARED / "images" else (SHARED / "images", own)
-
-
-def read_toml(path: Path, what: str = "") -> dict[str, Any]:
-    """Return the tables of a file; ``what`` it is, for the message.
-
-    Raises:
-        UsageError: it cannot be read, or is no TOML.
-    """
-    import tomllib  # only impirun and the lab read such files, no proc
-
-    name = f"{what} {path}".strip()
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{name} is not TOML: {error}") from None
 
 
 def read(path: Path) -> Manifest:

@@ -8,7 +8,10 @@ from typing import Final
 from impi.base.errors import UsageError
 
 SECOND: Final = 10**12
+MAX_PORT: Final = 65535
 
+_DIGITS: Final = 30  # more than any number of use has
+_DIGITS_OF_COUNT: Final = 10
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)", re.ASCII)
 _TIMES: Final = {"s": SECOND, "ms": 10**9, "us": 10**6, "ns": 10**3, "ps": 1}
 _SPANS: Final = {"s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND, "d": 86400 * SECOND}
@@ -36,6 +39,17 @@ _RATES: Final = {
 }
 
 _BIT_RATES: Final = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+
+
+def parse_count(text: str) -> int | None:
+    """Return the number in digits of ASCII, fewer than ten; None: the text is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS_OF_COUNT else None
+
+
+def parse_port(text: str) -> int | None:
+    """Return the number of a TCP port; None: the text is none."""
+    port = parse_count(text)
+    return port if port is not None and port <= MAX_PORT else None
 
 
 def parse_bit_rate(text: str) -> int:
@@ -82,6 +96,8 @@ def _parse(text: str, what: str, units: dict[str, int], example: str) -> int:
     if match is None or match[2] not in units:
         known = ", ".join(unit for unit in units if unit)
         raise UsageError(f"{text!r} is not {what}; write a number and one of {known}, such as {example}")
+    if len(match[1]) > _DIGITS:
+        raise UsageError(f"{text[:_DIGITS]!r}... is too large for {what}")
     return round(float(match[1]) * units[match[2]]) if "." in match[1] else int(match[1]) * units[match[2]]
 
 

@@ -5,6 +5,7 @@ from typing import Final
 from impi.base.errors import UsageError
 
 _HIGHEST: Final = 65535
+_DIGITS: Final = 10
 
 PREFIX: Final = "IMPI_PREFIX_"
 """With a vendor's name in capitals at its end: where its library is installed."""
@@ -42,6 +43,7 @@ def port_range(text: str) -> range:
     ends = [first, last] if dash else [first, first]
     if not text:
         return range(0)
-    if not all(end.isascii() and end.isdecimal() for end in ends) or not 1 <= int(ends[0]) <= int(ends[1]) <= _HIGHEST:
+    numbers = [int(end) if end.isascii() and end.isdecimal() and len(end) < _DIGITS else 0 for end in ends]
+    if not 1 <= numbers[0] <= numbers[1] <= _HIGHEST:
         raise UsageError(f"{text!r} is no range of ports, such as 20000-20100")
-    return range(int(ends[0]), int(ends[1]) + 1)
+    return range(numbers[0], numbers[1] + 1)

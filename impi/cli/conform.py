@@ -12,6 +12,7 @@ from typing import Final
 from impi.base.errors import UsageError, refuse
 from impi.base.exit_codes import ExitCode, shown
 from impi.base.plotting import write_file
+from impi.base.units import MAX_PORT, parse_port
 from impi.cli.ending import Verbs, add_verb, declare
 from impi.lab.conform.campaign import Campaign, run_server
 from impi.lab.conform.job.tested_command import INTERPRETER, Tested
@@ -21,6 +22,7 @@ from impi.lab.conform.report import verdict_reports
 from impi.lab.conform.script.script_files import Test, all_tests, select
 from impi.lab.conform.server_trial import TestedServer
 
+_LONGEST_S: Final = 1e6
 _EPILOG: Final = f"""\
 A TEST is a name as 3.7.2/send-long, a clause as 3.7 with all below it, or a part of names as cancel; without one all
 run. 'impi conform list' shows them. 'impi conform table RUN...' compares runs that --json has written.
@@ -33,7 +35,7 @@ The CMD of --server starts a server: {{n}} stands for the number of clients, {{p
 first line tells HOST:PORT.
 
 examples:
-  impi conform --client 'impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}'
+  impi conform --client 'impirun -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}'
   impi conform 3.6 3.7.2/send-long --client '...' --json mine.json --html mine.html
   impi conform --server 'impirun -server {{n}} -port {{port}}'
   impi conform --replay tests/vectors/reduce
@@ -140,6 +142,11 @@ def _chosen(options: argparse.Namespace) -> list[Test]:
     refuse(
         (options.client and options.server, "give --client or --server, not both"),
         (not 2 <= options.np <= 64, f"--np {options.np}: give 2 to 64"),
+        (not 0 <= options.port <= MAX_PORT, f"--port {options.port}: give 0 to {MAX_PORT}"),
+        *(
+            (not 0 < seconds <= _LONGEST_S, f"{name} {seconds:g}: give seconds, up to {_LONGEST_S:g}")
+            for name, seconds in (("--patience", options.patience), ("--start", options.start))
+        ),
     )
     tests = [test for test in select(all_tests(), options.tests) if test.server == bool(options.server)]
     if not tests:
@@ -151,8 +158,8 @@ def _serve(options: argparse.Namespace, tests: list[Test]) -> int:
     from impi.lab.conform.report.desk import Desk
     from impi.lab.conform.report.web_page import Page
 
-    address, _, port = options.web.rpartition(":")
-    if not address or not port.isdigit():
+    address, _, text = options.web.rpartition(":")
+    if not address or (port := parse_port(text)) is None:
         raise UsageError(f"--web {options.web}: write ADDRESS:PORT, such as 127.0.0.1:8000")
 
     def perform(
@@ -164,7 +171,7 @@ def _serve(options: argparse.Namespace, tests: list[Test]) -> int:
         return Campaign(tested, chosen, told, began).run()
 
     desk = Desk(tests, perform)
-    page = Page(desk, _name(options), options.client or options.server, options.np, address.strip("[]"), int(port))
+    page = Page(desk, _name(options), options.client or options.server, options.np, address.strip("[]"), port)
     print(f"the page is {page.url}, until an interrupt (Ctrl-C)", flush=True)
     try:
         page.serve()

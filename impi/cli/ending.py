@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
 from impi.base.errors import ImpiError, UsageError, did_you_mean
+from impi.base.exhausted import sentence
 from impi.base.exit_codes import ExitCode
 
 Verbs: TypeAlias = "argparse._SubParsersAction[Any]"
@@ -93,9 +94,11 @@ class Ending:
         except BrokenPipeError:
             # The reader of stdout has gone: discard the octets that the interpreter would flush.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if code is None and unread:
-                return self._complain(unread, self.wrong)
-            return code or 0
+            return self._complain(unread, self.wrong) if code is None and unread else code or 0
+        except (OSError, MemoryError) as error:
+            if not (lack := sentence(error)):
+                raise
+            return self._complain(lack, self.wrong)
 
     def _complain(self, what: ImpiError | str, code: int) -> int:
         print(f"{self.prog}: {what}", file=sys.stderr)

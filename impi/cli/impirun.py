@@ -15,6 +15,7 @@ from impi import __version__
 from impi.base.errors import UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import backed
+from impi.base.units import parse_count
 from impi.base.variables import EXPORT
 from impi.launch.command_line import read_part, read_parts, split
 from impi.protocol.options import OPTIONS, ClientOptions, Offer, ServerOptions
@@ -120,7 +121,7 @@ def _several(value: object) -> tuple[object, ...]:
 
 def _client_options(args: argparse.Namespace) -> ClientOptions:
     rank, server = args.client
-    if not rank.isdecimal():
+    if parse_count(rank) is None:
         raise UsageError(f"-client takes the number of the client and HOST:PORT of the server, not {rank!r}")
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not program:
@@ -278,6 +279,18 @@ def _check_part(parser: _ImpirunParser, client: int, words: Sequence[str], *, is
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
+    try:
+        return _run(argv)
+    except (OSError, MemoryError) as error:
+        from impi.base.exhausted import sentence  # few processes come here
+
+        if not (lack := sentence(error)):
+            raise
+        print(f"impirun: {lack}", file=sys.stderr)
+        return ExitCode.FAILED
+
+
+def _run(argv: Sequence[str] | None) -> int:
     _fill_descriptors()
     parser = _parser()
     argv = list(sys.argv[1:] if argv is None else argv)

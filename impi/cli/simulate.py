@@ -14,7 +14,7 @@ from rich.table import Table
 
 from impi.base.errors import UsageError
 from impi.base.plotting import check_file, check_plot, write_file
-from impi.base.units import parse_rate, parse_size, parse_time, show_rate, show_time
+from impi.base.units import parse_count, parse_rate, parse_size, parse_time, show_rate, show_time
 from impi.cli.ending import Verbs, add_verb, declare
 from impi.protocol.decisions import Decisions
 from impi.protocol.options import HOSTS, OPTIONS, HostKind
@@ -202,7 +202,7 @@ def _list(text: str, parse: Callable[[str], _T]) -> list[_T]:
 
 def _number(what: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or int(text) < 1:
+        if not parse_count(text):
             raise UsageError(f"{text!r} is no number of {what}; give one from 1, or several separated by commas")
         return int(text)
 

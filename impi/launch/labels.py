@@ -35,17 +35,31 @@ class Labels:
     def of_rank(self, rank: int, stream: str, data: bytes) -> bytes:
         if not data:
             return data
+        # What another rank has begun, and not ended, must not have this label in its midst.
+        broken = {key for key in self._open if key[1] == stream and key[0] != rank}
+        self._open -= broken
         begins = (rank, stream) not in self._open
         (self._open.discard if data.endswith(b"\n") else self._open.add)((rank, stream))
         label = b"[%d:%d] " % (self._client, rank)
         lines = data.splitlines(keepends=True)
-        return b"".join(line if at == 0 and not begins else label + line for at, line in enumerate(lines))
+        text = b"".join(line if at == 0 and not begins else label + line for at, line in enumerate(lines))
+        return b"\n" * bool(broken) + text
+
+    def last_of_rank(self, rank: int, stream: str, data: bytes) -> bytes:
+        """Return the same, ended: the next label, maybe another client's, begins a line."""
+        text = self.of_rank(rank, stream, data)
+        ends = (rank, stream) not in self._open
+        self._open.discard((rank, stream))
+        return text if ends else text + b"\n"
 
     def of_mpiexec(self, form: bytes, stream: str, data: bytes) -> bytes:
         """Return what can be printed of an mpiexec's stream after ``data``.
 
         ``form``: its first group is the rank of what follows. What comes before is mpiexec's own.
         """
+        if form == TAGGED and data.count(b"\n") == 0:
+            # Last lines of several ranks, none of which has an end, make one.
+            form = form.removeprefix(b"^")
         own, *marked = re.split(form, data, flags=re.M)
         shown = [own]
         for rank, piece in zip(marked[::2], marked[1::2], strict=True):
@@ -57,4 +71,4 @@ class Labels:
 
     def rest(self, stream: str) -> bytes:
         left = sorted(key for key in self._held if key[1] == stream)
-        return b"".join(self.of_rank(*key, self._held.pop(key)) for key in left)
+        return b"".join(self.last_of_rank(*key, self._held.pop(key)) for key in left)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from impi.base.errors import UsageError
+from impi.base.units import parse_port
 from impi.rank.vendors.dial import without_delay
 
 _LOOKUP_S: Final = 0.5
@@ -30,9 +31,10 @@ def parse_endpoint(text: str) -> tuple[str, int]:
         host = host[1:-1]
     elif ":" in host:
         host = ""
-    if not colon or not host or not (port.isascii() and port.isdigit()) or not 1 <= int(port) <= 65535:
+    number = parse_port(port)
+    if not colon or not host or not number:
         raise UsageError(f"{text!r} is not HOST:PORT; give the line that impirun -server prints", clause="2.2.2")
-    return host, int(port)
+    return host, number
 
 
 def peer_name(address: str) -> str:

@@ -136,6 +136,16 @@ class Common:
         variable=PORTS,
     )
 
+    auth: str | None = option(
+        flags="-auth --auth",
+        side="both",
+        metavar="LIST",
+        parse=str,
+        default=None,
+        help="authentication methods, best first, such as 31,1: 31 is impi's challenge, 30 that with TLS, "
+        "1 a key, which a client sends in clear, 0 none",
+    )
+
     heartbeat_timeout_s: float = option(
         flags="--heartbeat-timeout",
         side="both",
@@ -193,16 +203,6 @@ class ServerOptions:
         help="TCP port",
         shown="any free one",
         range=(0, 65535),
-    )
-
-    auth: str | None = option(
-        flags="-auth --auth",
-        side="server",
-        metavar="LIST",
-        parse=str,
-        default=None,
-        help="authentication methods, best first, such as 31,1: 31 is impi's challenge, 30 that with TLS, "
-        "1 a key, 0 none",
     )
 
     tls: bool = option(

@@ -95,3 +95,11 @@ class Keeper:
     def accepts(self, closing: bytes) -> bool:
         """Return whether the connecting end has proved that it knows the secret."""
         return proves(closing, self._secret, "knock", *self._signed)
+
+
+def veil(session: bytes, role: str, text: bytes) -> bytes:
+    """Return the text under a stream of octets that only this session has, or the contrary."""
+    stream = bytearray()
+    for number in range(-(-len(text) // PROOF_SIZE)):
+        stream += prove(session, f"{role} veil", number.to_bytes(8, "big"))
+    return bytes(a ^ b for a, b in zip(text, stream, strict=False))

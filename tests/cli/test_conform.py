@@ -16,7 +16,7 @@ import pytest
 from impi.base.remote.patience import Patience
 from impi.cli.impi import main
 
-OURS = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np {{np}} {{interpreter}}"
+OURS = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}"
 NAMED = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -np 2 --xsize {{xsize}} {{interpreter}}"
 
 

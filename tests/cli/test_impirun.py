@@ -119,7 +119,7 @@ def test_a_variable_that_names_no_table(
 def test_client_with_everything_chosen(called: list[Any]) -> None:
     line = (
         "-client 0 h:1 -np 4 --vendor mpich --prefix /m --nodes a:2,b:2 --interface eth0 --impi-version 0.0 --xsize 5 "
-        "--maxlinear 6 --datalen 7 --ackmark 8 --hiwater 9 --tag-ub 40000 --start-timeout 1.5 "
+        "--maxlinear 6 --datalen 7 --ackmark 8 --hiwater 9 --tag-ub 40000 --start-timeout 1.5 -auth 1,0 "
         "--peer-quirks reduce-on-p2p,little-endian --collectives scatter=masters,alltoall=masters p.py"
     )
     impirun.main(line.split())
@@ -135,6 +135,7 @@ def test_client_with_everything_chosen(called: list[Any]) -> None:
             nodes="a:2,b:2",
             interface="eth0",
             impi_version="0.0",
+            auth="1,0",
             offer=Offer(
                 xsize=5,
                 maxlinear=6,
@@ -191,7 +192,6 @@ def test_all_that_follows_the_program_is_the_programs(rest: str, argv: tuple[str
         ("-client x h:1 p", "not 'x'"),
         ("-client -1 h:1 p", "not '-1'"),
         ("-client 0 h:1 -port 3 p", "-port belongs to -server, not to -client"),
-        ("-client 0 h:1 -auth 1 p", "-auth belongs to -server, not to -client"),
         ("-client 0 h:1 --file apps p", "-file belongs to -server, not to -client"),
         ("-client 0 h:1 -v p", "-v belongs to -server, not to -client"),
         ("-server 2 -np 3", "-np belongs to -client, not to -server"),

@@ -33,4 +33,20 @@ def test_pieces_of_lines_that_hydra_mixes_come_together() -> None:
     shown = [labels.of_mpiexec(MARKED, "stdout", piece) for piece in pieces]
     assert shown == [b"", b"", b"[2:0] ac\n", b"[2:1] b\n"]
     assert labels.rest("stderr") == b""
-    assert labels.rest("stdout") == b"[2:0] d"
+    assert labels.rest("stdout") == b"[2:0] d\n"
+
+
+def test_last_lines_without_an_end_are_lines_each() -> None:
+    labels = Labels(2)
+    assert labels.last_of_rank(0, "stdout", b"a\nb") + labels.last_of_rank(1, "stdout", b"c") == (
+        b"[2:0] a\n[2:0] b\n[2:1] c\n"
+    )
+    assert labels.last_of_rank(0, "stdout", b"") == b""
+    assert labels.of_mpiexec(TAGGED, "stdout", b"[1,0]<stdout>: a[1,1]<stdout>: b") == b""
+    assert labels.rest("stdout") == b"[2:0] a\n[2:1] b\n"
+
+
+def test_a_long_line_that_another_rank_interrupts_goes_on_with_its_label() -> None:
+    labels = Labels(0)
+    shown = [labels.of_rank(rank, "stdout", text) for rank, text in ((0, b"a"), (1, b"b\n"), (0, b"c"))]
+    assert b"".join(shown) + labels.last_of_rank(0, "stdout", b"") == b"[0:0] a\n[0:1] b\n[0:0] c\n"

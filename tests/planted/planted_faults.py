@@ -109,7 +109,7 @@ def planted(tree: Path, fault: Fault) -> Iterator[None]:
 def judged(tree: Path, name: str, out: Path) -> Found:
     """What the tester says of the copy, by one test; ``out`` is where its report goes."""
     ours = f"env PYTHONPATH={tree} {sys.executable} -m impi.cli.impirun"
-    role = ["--client", f"{ours} -client {{client}} {{server}} -np {{np}} {{interpreter}}"]
+    role = ["--client", f"{ours} -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}"]
     if known_tests()[name].server:
         role = ["--server", f"{ours} -server {{n}} -port {{port}} --interface 127.0.0.1"]
     tester = "import sys; sys.path.insert(0, sys.argv.pop(1)); from impi.cli.impi import main; sys.exit(main())"

@@ -38,6 +38,7 @@ class Control:
         self.rank0: dict[str, Any] | None = None
         self.agents: dict[int, dict[str, Any]] = {}
         self.joined: set[object] = set()
+        self.token = "00ff" * 8
         self.losses = Losses()
         self.lost_proc = "rank 1 of this client (process 7) ended without MPI_Finalize"
         self.told: list[dict[str, object]] = []
@@ -90,9 +91,19 @@ class Children:
         self.cut: Cut | None = None
         self.unanswered = ""
         self.asked = 0
+        self.procs_running = False
+        self.says = False  # whether what runs has printed of late
+        self.retired = False
 
     def check_silence(self) -> None:
         pass
+
+    def retire(self, silence_s: float) -> str:
+        assert silence_s
+        if self.says or self.retired:
+            return ""
+        self.retired = True
+        return "its mpiexec"
 
     def ask(self) -> None:
         self.asked += 1

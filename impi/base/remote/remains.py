@@ -235,7 +235,7 @@ def _made_since(since: float, folder: str, beginnings: Sequence[str]) -> set[str
         return found
     for name in names:
         with contextlib.suppress(OSError):
-            status = os.stat(f"{folder}/{name}")
+            status = os.lstat(f"{folder}/{name}")  # a link of another user may lead to what is ours
             if name.startswith(tuple(beginnings)) and status.st_uid == os.getuid() and status.st_ctime >= since:
                 found.add(f"{folder}/{name}")
     return found

@@ -2,7 +2,8 @@
 
 ``IMPI_CACHE`` names another place than ``~/.cache/impi``. Where nothing can be written there, a
 folder of the user's own among temporary files takes its place. The loader cannot take a library
-whose path has a space or a colon: such a place is reached by a link there.
+whose path has a space or a colon: such a place is reached by a link there. Nothing is taken from a
+folder that others can write.
 """
 
 from __future__ import annotations
@@ -12,21 +13,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from impi.base import own_folders
 from impi.base.errors import LaunchError
 
+_MADE: Final = ".made-"  # between the name of a folder and a random part, while it is made
 _BAD: Final = frozenset(" \t\n:;,$'\"=")  # of LD_PRELOAD and of the compiler's -Wl
 
 
 def folder(environ: Mapping[str, str]) -> str:
-    """Return the place that the user has chosen."""
+    """Return the place that the user has chosen; raises LaunchError where there is none at all."""
     if named := environ.get("IMPI_CACHE"):
         return os.path.abspath(named)
     home = environ.get("HOME")
-    if not home:
-        import tempfile  # as below
-
-        home = tempfile.gettempdir()
-    return os.path.join(home, ".cache", "impi")
+    return os.path.join(home, ".cache", "impi") if home else _own_temporary()
 
 
 def place(environ: Mapping[str, str], name: str, files: Sequence[str]) -> str:
@@ -38,9 +37,15 @@ def place(environ: Mapping[str, str], name: str, files: Sequence[str]) -> str:
         files: in it; where one is missing, the folder is not whole.
 
     Raises:
-        LaunchError: nothing can be written, or somebody else has the folder among temporary files.
+        LaunchError: nothing can be written, or somebody else can write what is there.
     """
     chosen = folder(environ)
+    for there in (chosen, os.path.join(chosen, name)):
+        if os.path.isdir(there) and not own_folders.is_safe(there):
+            raise LaunchError(
+                f"others can write {there}, so nothing is loaded from there: 'chmod go-w' it if it is yours, or set "
+                "IMPI_CACHE to a folder of your own"
+            )
     if not is_whole(os.path.join(chosen, name), files) and not _is_writable(chosen):
         chosen = _own_temporary()
     elif not _BAD.isdisjoint(chosen):
@@ -55,7 +60,7 @@ def is_whole(place: str, files: Sequence[str]) -> bool:
 
 def _is_writable(chosen: str) -> bool:
     try:
-        os.makedirs(chosen, exist_ok=True)
+        os.makedirs(chosen, mode=0o700, exist_ok=True)
     except OSError:
         return False
     return os.access(chosen, os.W_OK | os.X_OK)
@@ -63,20 +68,12 @@ def _is_writable(chosen: str) -> bool:
 
 def _own_temporary() -> str:
     """Return a folder that nobody else can write; raises as :func:`place`."""
-    import stat
-    import tempfile
-
-    own = os.path.join(tempfile.gettempdir(), f"impi-{os.geteuid()}")
     try:
-        os.makedirs(own, mode=0o700, exist_ok=True)
-        found = os.lstat(own)
+        return own_folders.temporary()
     except OSError as error:
         raise LaunchError(
-            f"there is no folder for what is compiled: {own}: {error.strerror}; set IMPI_CACHE to one"
+            f"there is no folder for what is compiled: {error.filename}: {error.strerror}; set IMPI_CACHE to one"
         ) from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise LaunchError(f"others can write {own}: set IMPI_CACHE to a folder of your own")
-    return own
 
 
 def _linked(chosen: str) -> str:
@@ -120,15 +117,20 @@ def _make(place: str, fill: Callable[[str], object], files: Sequence[str]) -> No
     import contextlib
     import tempfile  # takes a while, and is needed once
 
-    os.makedirs(os.path.dirname(place), exist_ok=True)
-    with open(f"{place}.lock", "w", encoding="ascii") as lock:
+    parent, name = os.path.split(place)
+    os.makedirs(parent, mode=0o700, exist_ok=True)
+    with own_folders.opened_lock(f"{place}.lock") as lock:
+        ours = ""
         with contextlib.suppress(OSError):  # some file systems have none: two may compile, and one is kept
             fcntl.flock(lock, fcntl.LOCK_EX)
+            ours = name
         if is_whole(place, files):
             return
-        with tempfile.TemporaryDirectory(dir=os.path.dirname(place)) as work:
+        _sweep(parent, ours)
+        with tempfile.TemporaryDirectory(prefix=f"{name}{_MADE}", dir=parent) as work:
             done = os.path.join(work, "done")
             fill(done)
+            own_folders.close_to_others(done)
             if os.path.lexists(place):
                 with contextlib.suppress(OSError):
                     os.rename(place, os.path.join(work, "holed"))
@@ -137,3 +139,13 @@ def _make(place: str, fill: Callable[[str], object], files: Sequence[str]) -> No
             except OSError:
                 if not is_whole(place, files):
                     raise
+
+
+def _sweep(parent: str, ours: str) -> None:
+    """Remove what builds have left that were killed: nobody else holds their locks."""
+    import shutil
+
+    for left in os.listdir(parent):
+        name, made, _ = left.partition(_MADE)
+        if made and (name == ours or not own_folders.is_held(os.path.join(parent, f"{name}.lock"))):
+            shutil.rmtree(os.path.join(parent, left), ignore_errors=True)

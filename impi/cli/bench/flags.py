@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.exit_codes import ExitCode
+from impi.base.units import parse_count
 from impi.cli.ending import Ending, Verbs, add_verb
 
 BENCH_ENDING: Final = Ending(prog="impi bench", wrong=ExitCode.OWN_FAULT)
@@ -88,7 +89,7 @@ def add_bench(verbs: Verbs) -> None:
 
 
 def _runs(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
+    if not parse_count(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1")
     return int(text)
 

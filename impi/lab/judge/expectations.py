@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.base.errors import UsageError
-from impi.base.manifests import names, read_toml, vendors
+from impi.base.files import read_toml
+from impi.base.manifests import names, vendors
 from impi.lab.judge.verdict import PHASES, Verdict
 from impi.lab.nodes.topology import parse_topology
 from impi.lab.plan.cell import Cell, check_selector, is_literal, matches, select

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LabError, UsageError
+from impi.base.files import MALFORMED
 from impi.lab.nodes.interface import Access, Build, LabSeen, NodeAccess
 from impi.lab.nodes.topology import parse_topology
 
@@ -96,7 +97,7 @@ def list_labs() -> list[SavedLab]:
     for path in sorted(LABS.glob("*/lab.json")):
         try:
             found.append(_read(path.parent))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError):
+        except (OSError, *MALFORMED, UsageError):
             continue
     return found
 

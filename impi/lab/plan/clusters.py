@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from impi.base.errors import UsageError
-from impi.base.manifests import read_toml
+from impi.base.files import read_toml
 from impi.lab.nodes import ClientShape, Topology, parse_parties, parse_topology
 from impi.lab.plan.cluster_networks import NETWORK_KEYS, network_settings
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from impi.base.errors import UsageError
+from impi.base.files import MALFORMED
 from impi.lab.judge.verdict import Verdict
 from impi.lab.plan.cell import Cell, parse_cell
 from impi.lab.plan.matrix import Excluded, Plan
@@ -78,7 +79,7 @@ def read_run(folder: Path, name: str = "latest") -> EarlierRun:
         value = json.loads((path / "plan.json").read_text())
         cells = tuple(parse_cell(c["id"]) for c in value["cells"])
         excluded = tuple(Excluded(parse_cell(e["id"]), e["reason"], e["kind"]) for e in value["excluded"])
-        return EarlierRun(
+        found = EarlierRun(
             path=path,
             head={
                 **{key: value[key] for key in ("argv", "backend", "seed", "started")},
@@ -88,13 +89,15 @@ def read_run(folder: Path, name: str = "latest") -> EarlierRun:
             plan=Plan(cells, excluded),
             records=tuple(_records(path / "results.jsonl")),
         )
-    except (OSError, ValueError, KeyError, TypeError, UsageError) as error:
+        _ = found.dones, found.red  # now, where a wrong record can be told
+        return found
+    except (OSError, *MALFORMED, UsageError) as error:
         raise UsageError(f"run {path.name} cannot be read ({error}); start a new one") from None
 
 
 def _records(path: Path) -> Iterable[dict[str, Any]]:
     for line in path.read_text().splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError):  # the process may have died within its last line
+        with contextlib.suppress(ValueError, RecursionError):  # the process may have died within its last line
             yield json.loads(line)
 
 
@@ -115,7 +118,7 @@ def durations(folder: Path, backend: str) -> dict[str, float]:
     """Return seconds of an attempt by cell id, from the newest run on that backend with it."""
     found: dict[str, float] = {}
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True)[:_LOOKED_AT]:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        with contextlib.suppress(OSError, *MALFORMED):
             value = json.loads(path.read_text())
             if value["backend"] == backend:
                 for cell in value["cells"]:

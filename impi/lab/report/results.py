@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 from impi import __version__
 from impi.base.errors import LabError, UsageError
 from impi.base.exit_codes import ExitCode
+from impi.base.files import MALFORMED
 from impi.base.machine import commit, machine
 from impi.lab.evidence.witness_reports import planned_digest
 from impi.lab.judge.hang import explain
@@ -90,7 +91,7 @@ def list_runs(folder: Path) -> list[tuple[str, dict[str, Any]]]:
         if not path.parent.is_symlink():
             try:
                 found.append((path.parent.name, json.loads(path.read_text())))
-            except (OSError, ValueError):
+            except (OSError, *MALFORMED):
                 continue
     return found
 

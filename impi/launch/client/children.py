@@ -103,10 +103,16 @@ def exit_code(status: int) -> int:
     return status if status >= 0 else 128 - status
 
 
+def _emit(descriptor: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # a closed descriptor is ignored
+        processes.write(descriptor, data)
+
+
 class _Starter:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.waiting = set(command.titles)
+        self.printed_at = 0.0  # when output came last
         self.pids: dict[int, int] = {}
         self.heard = False
         self.began = time.time()
@@ -275,6 +281,24 @@ class Children:
         while any(one.status is None for one in lasting) and time.monotonic() < give_up:
             turn(give_up - time.monotonic())
 
+    def retire(self, silence_s: float) -> str:
+        """End what still runs, but for host agents, and take that for no failure.
+
+        Args:
+            silence_s: what has printed within that time may have more to say.
+
+        Returns:
+            The names of what has been ended.
+        """
+        quiet_since = time.monotonic() - silence_s
+        left = [one for one in self._starters if one.status is None and one.waiting]
+        left = [one for one in left if not one.command.serves and not one.command.lasts]
+        left = [one for one in left if one.printed_at <= quiet_since]
+        for one in left:
+            one.waiting.clear()
+            one.hang_up()
+        return ", ".join(title for one in left for title in one.command.titles.values())
+
     def beat(self) -> None:
         """Tell the starters that this process runs; from any thread."""
         for one in self._starters if self._times.silence_s else ():
@@ -355,7 +379,7 @@ class Children:
         except ValueError:
             value = None
         if not isinstance(value, dict):
-            self._emit(1, line + b"\n")  # output of the other node's login script
+            _emit(1, line + b"\n")  # output of the other node's login script
             return
         report = cast(Report, value)
         one.heard = True
@@ -387,21 +411,19 @@ class Children:
 
     def _print(self, one: _Starter, number: int, name: Stream, data: bytes) -> None:
         """Print what is whole of a stream after ``data``; without data: the rest."""
+        one.printed_at = time.monotonic()
         text = one.whole(number, name, data)
         if self._labels is not None and one.command.ranks:
-            text = self._labels.of_rank(number, name, text)
+            text = (self._labels.of_rank if data else self._labels.last_of_rank)(number, name, text)
         elif self._labels is not None and one.command.tags:
             text = self._labels.of_mpiexec(one.command.tags, name, text)
             text += b"" if data else self._labels.rest(name)
         if not self.quiet:
-            self._emit(_DESCRIPTORS[name], text)
-
-    @staticmethod
-    def _emit(descriptor: int, data: bytes) -> None:
-        with contextlib.suppress(OSError):  # a closed descriptor is ignored
-            processes.write(descriptor, data)
+            _emit(_DESCRIPTORS[name], text)
 
     def _exited(self, one: _Starter, number: int, status: int) -> None:
+        if number not in one.waiting:
+            status = 0  # see retire()
         one.waiting.discard(number)
         self.statuses[number] = status
         if self.forgiven is not None and one.command.ranks:

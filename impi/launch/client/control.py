@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import socket
 import time
@@ -27,7 +28,7 @@ from impi.rank.doors.entrance import Entrance
 from impi.rank.doors.introduce import new_nonce
 from impi.rank.vendors.dial import listening, show_endpoint
 from impi.rank.vendors.meeting import CONTROL_HEAD
-from impi.rank.vendors.presence import FINALIZED
+from impi.rank.vendors.presence import EXIT, FINALIZED
 
 if TYPE_CHECKING:
     from impi.protocol.startup.encrypted import Stream
@@ -39,6 +40,7 @@ _LOST_S: Final = 1.0
 _TURN_S: Final = 0.05
 _HANDSHAKE: Final = 0x16  # the first octet of a TLS session; JSON begins with another one
 _RANK0: Final = "rank0"
+_EXIT: Final = re.compile(re.escape(EXIT) + rb"(\d{1,3})")
 _OPENING: Final = len(CONTROL_HEAD) + NONCE_SIZE
 
 
@@ -55,8 +57,14 @@ class LostProc:
 
     node: object
     pid: object
-    word: str  # its last word; empty: none
+    word: str  # what it has called to end the job; empty: nothing
     at: float
+    code: int | None = None  # its exit code; None: unknown
+
+    @property
+    def weight(self) -> int:
+        """How much more it tells of the cause than another one that has ended before."""
+        return 2 if self.word else 1 if self.code else 0
 
 
 @record(frozen=False)
@@ -79,21 +87,29 @@ class Losses:
     def __init__(self) -> None:
         self.failure = ""  # why a process says that the job cannot go on; empty: none does
         self.first: LostProc | None = None
+        self.finalized = 0  # procs of an MPI library that have ended after MPI_Finalize
         self.alarmed = False  # whether vendor rank 0 has said that a peer of it is lost
         self.gone: dict[int, bytes] = {}  # the last word of each proc that has ended, by rank (see _Connection.rank)
 
     def note_end(self, connection: _Connection) -> None:
         """Note the first proc of an MPI library that ends in another way than by MPI_Finalize.
 
-        MPI_Abort ends all procs, and others may be gone first: a last word goes before none.
+        MPI_Abort ends all procs, and others may be gone first: a last word goes before none, and an
+        exit code before none or 0.
         """
         if connection.rank is not None:
             self.gone[connection.rank] = bytes(connection.received)
-        first = self.first is None or (bool(connection.received) and not self.first.word)
-        if connection.proc is not None and first and connection.received != FINALIZED:
-            words = connection.received.decode("ascii", "replace")
-            word = "".join(c for c in words if c.isprintable())
-            self.first = LostProc(*connection.proc, word, time.monotonic())
+        if connection.proc is None:
+            return
+        if connection.received == FINALIZED:
+            self.finalized += 1
+            return
+        exits = _EXIT.fullmatch(connection.received)
+        words = "" if exits else connection.received.decode("ascii", "replace")
+        word = "".join(c for c in words if c.isprintable())
+        lost = LostProc(*connection.proc, word, time.monotonic(), int(exits[1]) if exits else None)
+        if self.first is None or lost.weight > self.first.weight:
+            self.first = lost
 
 
 class Control:
@@ -163,7 +179,8 @@ class Control:
         if lost is None:
             return ""
         title = self.rank_of(lost.pid) or f"a process of this client on {lost.node}"
-        how = f"called {lost.word}" if lost.word else "ended without MPI_Finalize"
+        code = "" if lost.code is None else f"with exit code {lost.code}, "
+        how = f"called {lost.word}" if lost.word else f"ended {code}without MPI_Finalize"
         return f"{title} (process {lost.pid}) {how}"
 
     def rank_of(self, pid: object) -> str:

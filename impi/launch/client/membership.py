@@ -119,7 +119,7 @@ class Membership:
     def _answer(self, job: Job, trust: Trust) -> None:
         """Send agents and procs the job, their addresses, and what they need for the dance."""
         value = json.loads(job.to_json())
-        told = trust.told(strict=self._options.reach.strict_addresses)
+        told = trust.told(strict=self._options.reach.strict_addresses, token=self._control.token)
         ours = [host.index for host in job.hosts if host.client == self._options.rank]
         host_of = dict(zip(self._agents, ours, strict=False))
         for number in self._control.agents:

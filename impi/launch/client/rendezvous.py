@@ -27,8 +27,8 @@ from impi.base.exit_codes import ExitCode
 from impi.launch.net import send_whole, set_options
 from impi.launch.pulse import is_silent, silence
 from impi.protocol.proofs import NONCE_SIZE
-from impi.protocol.startup.auth import find_credentials, parse_preference
-from impi.protocol.startup.client import ALL_VERSIONS, ClientEvent, ClientMachine, Lost
+from impi.protocol.startup.auth import ALL, OF_CLIENTS, find_credentials, parse_preference
+from impi.protocol.startup.client import ALL_VERSIONS, STRICT_VERSIONS, ClientEvent, ClientMachine, Lost
 from impi.protocol.startup.facts import ClientFacts
 from impi.rank.vendors.dial import connect, quick_ack, show_endpoint
 
@@ -51,7 +51,8 @@ class Rendezvous:
         rank: number of this client.
         environ: for IMPI_AUTH_NONE and IMPI_AUTH_KEY (IMPI 2.3.3).
         versions: offered by this client.
-        auth: methods, as in ``-auth``; None: all that are available.
+        auth: methods, as in ``-auth``; None: all that are available and send no key in clear, and
+            with version 0.0 alone that one, too.
         silence_s: seconds of silence after which the server is lost; 0: never.
 
     Raises:
@@ -71,7 +72,8 @@ class Rendezvous:
     ) -> None:
         self._where = show_endpoint(host, port)
         self._host, self._port = host, port
-        credentials = find_credentials(environ, None if auth is None else parse_preference(auth))
+        unasked = ALL if versions == STRICT_VERSIONS else OF_CLIENTS
+        credentials = find_credentials(environ, unasked if auth is None else parse_preference(auth))
         self._make: Callable[[], ClientMachine] = lambda: ClientMachine(
             rank, credentials, versions, os.urandom(NONCE_SIZE)
         )

@@ -81,9 +81,9 @@ def _begin(options: ClientOptions, environ: Mapping[str, str], warn: Callable[[s
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
     versions = versions_to_offer(options)
-    silence_s = options.common.heartbeat_timeout_s
+    silence_s, auth = options.common.heartbeat_timeout_s, options.common.auth
     rendezvous = stack.enter_context(
-        Rendezvous(host, port, options.rank, environ=environ, versions=versions, silence_s=silence_s)
+        Rendezvous(host, port, options.rank, environ=environ, versions=versions, auth=auth, silence_s=silence_s)
     )
     with telling(rendezvous):
         tasks, plan = plan_client(options, environ, warn, stack)
@@ -328,6 +328,8 @@ class _Session:
         if children.failure:
             return
         self._watchdogs.check(children)
+        if warning := self._watchdogs.check_launcher(children):
+            self._warn(warning)
         if member.job is not None and not self._watched:
             self._watched = True
             children.watch([place for place, _ in member.places], self.control.joined)
@@ -353,9 +355,9 @@ class _Session:
 
     def _outcome(self, children: Children, program: Program) -> int:
         signum, survival = self._interrupts.signum, self._member.survival
-        if signum is not None or children.failure:
+        if signum is not None or children.failure or self._lost_unseen():
             what = f"impirun was ended by {signal.Signals(signum).name}" if signum else self._reason(children)
-            code = exit_code(children.failure.status) if signum is None and children.failure else 128 + (signum or 0)
+            code = 128 + signum if signum is not None else self._code(children)
             # The message comes after all output of what is ended.
             lost = survival is not None and survival.is_loss(signum)
             self._warn(self._end(children, f"{what}, {self._member.phase}", code, lost=lost))
@@ -373,20 +375,49 @@ class _Session:
         self._rendezvous.finish()
         return 0
 
+    def _lost_unseen(self) -> bool:
+        """Return whether a proc has failed of which mpiexec does not tell.
+
+        One that has said nothing may be no failure: Hydra kills those that are still in the
+        library's MPI_Finalize when another one leaves.
+        """
+        self._hear_last_words()
+        lost = self.control.losses.first
+        return lost is not None and bool(lost.code)
+
+    def _hear_last_words(self) -> None:
+        for _ in range(3):  # a last word and the end of its connection take a turn each
+            self._turn(0)
+
+    def _code(self, children: Children) -> int:
+        """Return the code of the proc that has ended with one; an mpiexec may tell another one."""
+        lost = self.control.losses.first
+        if lost is not None and lost.code:
+            return lost.code
+        return exit_code(children.failure.status if children.failure is not None else ExitCode.FAILED)
+
     def _reason(self, children: Children) -> str:
         """Return why the first process failed; of an mpiexec, which proc was the first to end."""
         # Of procs that are seen by themselves, the first to end is known; others end because of it.
         if children.failure is not None and not children.failure.serves and self._manager is None:
             self.control.await_lost(self._turn)
-        for _ in range(3):  # a last word and the end of its connection take a turn each
-            self._turn(0)
+        self._hear_last_words()
         if children.lost:
             return children.lost
         lost = self.control.lost_proc
         abort = self._manager.manager.abort if self._manager is not None else None
         if not lost and abort is not None:
             lost = f"rank {abort.rank} of this client called MPI_Abort"
-        return "; ".join(filter(None, (lost, str(children.failure))))
+        return "; ".join(filter(None, (lost, str(children.failure or ""), self._shortage())))
+
+    def _shortage(self) -> str:
+        """Return what this node lacks, where an MPI library has died before MPI was up."""
+        if self._options.placement.vendor == "pure" or self.control.rank0 is not None:
+            return ""
+        from impi.base.exhausted import short  # few clients come here
+
+        found = short(("/dev/shm", os.environ.get("TMPDIR", "/tmp")))
+        return found and f"{found}, which its library may need"
 
     def _sit_out(self, children: Children, program: Program) -> None:
         """Wait until the programs of all clients have ended without MPI, as the one here has.

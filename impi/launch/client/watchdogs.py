@@ -23,6 +23,7 @@ from impi.protocol.options import ClientOptions
 
 NEVER: Final = "of this client ended without initialising MPI, while others wait for it"
 _LOST_S: Final = 3.0  # the longest wait for what mpiexec says of a lost proc: it may wait for the proc's children
+_LAUNCHER_S: Final = 5.0  # the longest wait for an mpiexec to end, after its last proc and its last output
 _SOON_S: Final = 0.05
 _ANSWER_S: Final = 2.0  # the longest wait for an answer of a starter once a proc is lost: less than the procs wait
 _CUT_S: Final = 1.0  # after a cut channel: the wait for the server, which may know that the whole client is lost
@@ -44,6 +45,7 @@ class Watchdogs:
         self._all_here = math.inf
         self._asked: float | None = None  # when starters were asked for an answer; None: they were not
         self._cut_at: float | None = None
+        self._all_gone = math.inf  # when all procs of a library had ended after MPI_Finalize
 
     @property
     def patience_s(self) -> float:
@@ -89,6 +91,22 @@ class Watchdogs:
         if now >= self._all_here:
             raise StartupError(self._too_late(len(joined)))
 
+    def check_launcher(self, children: Children) -> str:
+        """End an mpiexec that stays though all its procs have ended after MPI_Finalize.
+
+        Some octets of a stranger at its port are enough for that: Hydra waits for the rest.
+
+        Returns:
+            A warning; empty: there is none.
+        """
+        if self._control.losses.finalized < self._control.size or not children.procs_running:
+            return ""
+        now = time.monotonic()
+        self._all_gone = min(self._all_gone, now)
+        if now < self._all_gone + _LAUNCHER_S or not (ended := children.retire(_LAUNCHER_S)):
+            return ""
+        return f"{ended} had not ended {_LAUNCHER_S:g} s after its last proc, and was ended; its exit code is not known"
+
     def procs_have_come(self) -> None:
         self._all_here = math.inf
 
@@ -111,7 +129,9 @@ class Watchdogs:
         children.check_silence()
         lost = self._control.losses.first
         if lost is not None and time.monotonic() - lost.at > _LOST_S:
-            raise JobError(f"{self._control.lost_proc}, {phase}")
+            error = JobError(f"{self._control.lost_proc}, {phase}")
+            error.code = lost.code or error.code
+            raise error
         if (stopped := children.stopped) is not None:
             raise JobError(f"{stopped.told(limit_s, self._control.rank_of(stopped.pid))}, {phase}")
         if children.cut is not None and self._member.job is not None:

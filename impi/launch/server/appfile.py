@@ -22,6 +22,7 @@ from typing import Final
 from impi.base.errors import UsageError
 from impi.base.manifests import named_in
 from impi.base.records import record
+from impi.base.units import parse_count
 from impi.launch.standard_input import has_input
 from impi.launch.start.launchers import leaves_of
 from impi.launch.start.program import Command, command_on
@@ -88,7 +89,7 @@ def _line(words: Sequence[str], place: str) -> AppLine:
     # A leading dash would be an option of ssh.
     if not host or host.startswith("-") or any(c.isspace() for c in host):
         raise UsageError(f"{place}: {words[0]!r} is not the name of a machine", clause=_CLAUSE)
-    if not (client.isascii() and client.isdecimal()):
+    if parse_count(client) is None:
         raise UsageError(f"{place}: {client!r} is not the number of a client", clause="2.2.2")
     return AppLine(host, int(client), tuple(words[4:]))
 

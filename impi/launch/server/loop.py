@@ -143,11 +143,11 @@ def _with_secret(environ: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _preference(options: ServerOptions) -> tuple[Method, ...] | None:
-    if options.tls and options.auth is not None:
+    if options.tls and options.common.auth is not None:
         raise UsageError("--tls sets -auth 30 itself: leave out one of the two")
     if options.tls:
         return (Method.TLS,)
-    return None if options.auth is None else parse_preference(options.auth)
+    return None if options.common.auth is None else parse_preference(options.common.auth)
 
 
 class _ServedConnection:

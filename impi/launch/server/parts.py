@@ -24,7 +24,7 @@ from impi.launch.start import nodes
 # Options of the first part that hold for all others, unless these have their own.
 _FOR_ALL: Final = frozenset(
     (
-        *("interface", "ports", "heartbeat_timeout_s", "resilient"),
+        *("interface", "ports", "auth", "heartbeat_timeout_s", "resilient"),
         *("label", "explain", "timeout_s", "start_timeout_s", "grace_s"),
         *("lazy", "external32", "impi_version", "strict_addresses", "quirks"),
         *("xsize", "maxlinear", "collectives", "decisions"),

@@ -20,6 +20,7 @@ from typing import Final
 from impi.base.errors import UsageError, refuse
 from impi.base.manifests import named_in
 from impi.base.records import record
+from impi.base.units import parse_count
 from impi.launch.command_line import split
 from impi.launch.standard_input import has_input
 from impi.launch.start.launchers import leaves_of
@@ -53,7 +54,7 @@ def components(environ: Mapping[str, str]) -> tuple[Component, ...]:
     size = environ.get(_SIZE, "")
     if not size:
         return (Component("", _nodes(environ, "", "the allocation")),)
-    if not (size.isascii() and size.isdecimal() and int(size)):
+    if not parse_count(size):
         raise UsageError(f"{_SIZE} is {size!r}, and not a number of components")
     return tuple(
         Component(f"--het-group={number}", _nodes(environ, f"_HET_GROUP_{number}", f"component {number}"))

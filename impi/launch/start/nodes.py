@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from impi.base.errors import UsageError
 from impi.base.records import record
+from impi.base.units import parse_count
 
 
 @record
@@ -32,13 +33,7 @@ def parse(text: str, option: str = "--nodes") -> tuple[Node, ...]:
         if not name.endswith("]") and ":" in name:
             name, _, slots = name.rpartition(":")
         name = name.strip("[]")
-        if (
-            not name
-            or name.startswith("-")
-            or any(c.isspace() for c in name)
-            or not slots.isdecimal()
-            or int(slots) < 1
-        ):
+        if not name or name.startswith("-") or any(c.isspace() for c in name) or not parse_count(slots):
             raise UsageError(
                 f"{option} takes NODE:SLOTS,NODE:SLOTS,... with at least one slot each, not {item!r} in {text!r}"
             )
@@ -73,7 +68,7 @@ def parse_hostfile(text: str, name: str) -> tuple[Node, ...]:
         slots = node.slots
         for word in words[1:]:
             key, _, value = word.partition("=")
-            if key not in (*_SLOTS, *_MOST) or not value.isdecimal() or int(value) < 1:
+            if key not in (*_SLOTS, *_MOST) or not parse_count(value):
                 raise UsageError(f"{where}: after the node may stand slots=N and max_slots=N, not {word!r}")
             # Procs never outnumber the slots here, so the other bound is met.
             slots = int(value) if key in _SLOTS else slots

@@ -33,6 +33,12 @@ class Method(IntEnum):
 
 PROVING: Final = (Method.CHALLENGE, Method.TLS)
 """The methods by which both ends prove a secret, in the order of the default."""
+ALL: Final = (*PROVING, Method.KEY, Method.NONE)
+"""All methods, in the order of the default."""
+OF_CLIENTS: Final = (*PROVING, Method.NONE)
+"""Those that a client offers unless it is asked for more: by KEY it would send the key in clear to
+whoever listens at the server's address.
+"""
 
 
 @record
@@ -54,7 +60,8 @@ class Credentials:
 
 def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
     """Return the enabled methods in the order of ``preference`` (default: strongest first, and TLS
-    where the other side has nothing else that proves a secret, because it costs bandwidth).
+    where the other side has nothing else that proves a secret, because it costs bandwidth; no KEY
+    beside a secret, which it would outdo).
 
     CHALLENGE and TLS take IMPI_AUTH_SECRET, or else IMPI_AUTH_KEY, which then does not travel.
 
@@ -62,16 +69,10 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         UsageError: none is enabled (the words of IMPI 2.3.3), the key is not a 64-bit number, or
             key or secret can be guessed and IMPI_AUTH_WEAK is not set.
     """
-    wanted = (*PROVING, Method.KEY, Method.NONE) if preference is None else preference
-    # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
     has_key, has_secret = (bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET))
-    available = {
-        Method.NONE: AUTH_NONE.variable in environ,
-        Method.KEY: has_key,
-        Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
-        Method.CHALLENGE: has_key or has_secret,
-    }
-    methods = tuple(method for method in wanted if available[method])
+    wanted = (OF_CLIENTS if has_secret else ALL) if preference is None else preference
+    available = _available(environ, has_key=has_key, has_secret=has_secret)
+    methods = tuple(method for method in wanted if method in available)
     if not methods:
         raise UsageError(
             f"No authentication methods available for negotiation. Aborting. Set {AUTH_SECRET.variable}, the same for "
@@ -83,6 +84,17 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         return Credentials(methods, key)
     secret = _secret(environ) if has_secret else key.to_bytes(8, "big")
     return Credentials(methods, key if Method.KEY in methods else 0, secret)
+
+
+def _available(environ: Mapping[str, str], *, has_key: bool, has_secret: bool) -> list[Method]:
+    # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
+    enabled = {
+        Method.NONE: AUTH_NONE.variable in environ,
+        Method.KEY: has_key,
+        Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
+        Method.CHALLENGE: has_key or has_secret,
+    }
+    return [method for method, is_enabled in enabled.items() if is_enabled]
 
 
 def names_key(environ: Mapping[str, str]) -> bytes:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from impi.base.errors import PeerError
 from impi.base.records import record, values_of
-from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, compare_digest, prove, proves, sha256
+from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, compare_digest, prove, proves, sha256, veil
 from impi.protocol.wire import CommandReader, OwnCommand, encode_command
 
 if TYPE_CHECKING:
@@ -60,13 +60,20 @@ class Trust:
     strict: bool = False
     """Whether hosts without a proof are refused that come from elsewhere (--strict-addresses)."""
 
-    def told(self, *, strict: bool) -> dict[str, object]:
-        """Return what impirun tells its processes, as JSON; the key is hexadecimal there."""
-        return {**values_of(self), "key": self.key.hex(), "strict": strict}
+    def told(self, *, strict: bool, token: str) -> dict[str, object]:
+        """Return what impirun tells its processes, as JSON.
+
+        The key is hexadecimal there, and veiled by impirun's token, which both ends have proved.
+        """
+        return {**values_of(self), "key": veil(bytes.fromhex(token), "job key", self.key).hex(), "strict": strict}
 
     @classmethod
-    def of(cls, *, key: str, clients: Sequence[int], tls: Sequence[int], came: Sequence[str], strict: bool) -> Trust:
-        return cls(bytes.fromhex(key), tuple(clients), tuple(tls), tuple(came), strict)
+    def of(
+        cls, *, token: str, key: str, clients: Sequence[int], tls: Sequence[int], came: Sequence[str], strict: bool
+    ) -> Trust:
+        """Return what :meth:`told` has told."""
+        plain = veil(bytes.fromhex(token), "job key", bytes.fromhex(key))
+        return cls(plain, tuple(clients), tuple(tls), tuple(came), strict)
 
 
 def job_key(secret: bytes, number: bytes) -> bytes:

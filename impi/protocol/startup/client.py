@@ -76,6 +76,7 @@ _WRONG_KEY: Final = "Server disconnected (wrong authentication key?)"  # the wor
 _NO_METHOD: Final = (
     "This client offered {} (by its IMPI_AUTH_ variables and -auth); a server that takes none of it says so there."
 )
+_NO_KEY: Final = " To a server that knows IMPI_AUTH_KEY in clear only, -auth 1 sends it."
 _LOST: Final = "the server was lost, or ended the job: {}; its own messages say which"
 _RIGHT_KEY: Final = "If the key is right, the server's own messages say why: client {} may exist already."
 
@@ -276,7 +277,8 @@ class ClientMachine:
                 )
             case _ClientPhase.AUTH:
                 offered = " or ".join(method.name for method in self._credentials.methods)
-                why = f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}"
+                hidden = self._credentials.proving and Method.KEY not in self._credentials.methods
+                why = f"{_WRONG_KEY}\n{_NO_METHOD.format(offered)}{_NO_KEY if hidden else ''}"
             case _ClientPhase.PROOF | _ClientPhase.IMPI if (
                 self._phase is _ClientPhase.PROOF or self._method is Method.KEY
             ):

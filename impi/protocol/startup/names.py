@@ -20,7 +20,7 @@ from typing import Final
 
 from impi.base.errors import PeerError
 from impi.base.records import record
-from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, prove, proves
+from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, prove, proves, veil
 from impi.protocol.wire import OwnCommand, encode_command
 
 LONGEST: Final = 8192
@@ -156,19 +156,11 @@ def _session(key: bytes, asker: bytes, server: bytes) -> bytes:
 
 
 def _closed(session: bytes, role: str, text: bytes) -> bytes:
-    veiled = _veil(session, role, text)
+    veiled = veil(session, role, text)
     return prove(session, role, veiled) + veiled
 
 
 def _opened(session: bytes, role: str, payload: bytes) -> bytes | None:
     """Return the text; None: no proof is with it."""
     proof, veiled = payload[:PROOF_SIZE], payload[PROOF_SIZE:]
-    return _veil(session, role, veiled) if proves(proof, session, role, veiled) else None
-
-
-def _veil(session: bytes, role: str, text: bytes) -> bytes:
-    """Return the text under a stream of octets that only this session has, or the contrary."""
-    stream = bytearray()
-    for number in range(-(-len(text) // PROOF_SIZE)):
-        stream += prove(session, f"{role} veil", number.to_bytes(8, "big"))
-    return bytes(a ^ b for a, b in zip(text, stream, strict=False))
+    return veil(session, role, veiled) if proves(proof, session, role, veiled) else None

@@ -54,7 +54,7 @@ def serve(invitation: Mapping[str, Any]) -> None:
             return  # no proc runs here
         job = Job.from_json(json.dumps(answer["job"]))
         me = int(answer["host"])
-        trust = Trust.of(**answer["trust"])
+        trust = Trust.of(token=str(token), **answer["trust"])
         procs = door.admit(AGENT, job.hosts[me].procs, token)
         door.close()
         tell = partial(tell_failure, invitation)

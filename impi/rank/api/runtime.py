@@ -84,6 +84,11 @@ def initialize(thread_level: int) -> None:
             time.sleep(_GRACE_S)  # as in fail(): who cannot connect to a lost proc is not the lost one
         _say(f"impi: {failure}")
         os._exit(1)
+    except (OSError, MemoryError) as failure:
+        if not (lack := _exhausted(failure)):
+            raise
+        _say(f"impi: this process cannot join the job: {lack}")
+        os._exit(1)
     if _state.engine.job.is_ours:
         _state.contexts.draw = _drawn
     _state.thread_level = min(thread_level, LEVELS.index(most_threads()))
@@ -294,6 +299,9 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(value, ImpiError):
         fail(value)
+    if (lack := _exhausted(value)) and _is_of_impi(trace):
+        _say(f"impi: rank {_rank()} ends the job: {lack}")
+        abort(1)
     import traceback
 
     traceback.print_exception(kind, value, trace)
@@ -308,6 +316,19 @@ def _abort_on_exception(kind: type[BaseException], value: BaseException, trace: 
         abort(ExitCode.SIGINT)
     _say(f"impi: rank {_rank()} ends the job: uncaught {kind.__name__}")
     abort(1)
+
+
+def _exhausted(failure: BaseException) -> str:
+    from impi.base.exhausted import sentence  # few processes come here
+
+    return sentence(failure)
+
+
+def _is_of_impi(trace: TracebackType | None) -> bool:
+    """Return whether impi has raised an exception, and not the program."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "impi"
 
 
 def _thread_ended(otherwise: Callable[[threading.ExceptHookArgs], object], ended: threading.ExceptHookArgs) -> None:

@@ -14,8 +14,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from impi.base.errors import JobError, LaunchError
 from impi.rank.vendors.meeting import open_control
@@ -24,11 +25,17 @@ if TYPE_CHECKING:
     from impi.rank.vendors.invitation import Invitation
 
 FINALIZED: Final = b"finalized"
+EXIT: Final = b"exit "
+"""Begins the last word of a proc that ends by os._exit, before its exit code: of several procs an
+mpiexec tells one code, and maybe not that of the one that has failed.
+"""
 _HIGH: Final = 1024
 """More descriptors than a process has as a rule."""
 
 _open: list[socket.socket] = []
 """The connection of this process, if it has one."""
+_spoke: list[socket.socket] = []
+"""The same once its last word is said: there is one."""
 
 
 def announce(join: Invitation) -> None:
@@ -49,6 +56,8 @@ def announce(join: Invitation) -> None:
     sock = _first_to_close(sock)
     if not _open:
         os.register_at_fork(after_in_child=_leave_to_parent)
+        if "library" in join:
+            os._exit = _telling(os._exit)  # type: ignore[assignment]
     _open.append(sock)
 
 
@@ -78,8 +87,18 @@ def connection() -> socket.socket | None:
 def last_word(word: bytes) -> None:
     """Tell impirun how this proc ends: :data:`FINALIZED`, or what ends the job."""
     for sock in _open:
-        with suppress(OSError):
-            sock.send(word)
+        if sock not in _spoke:
+            _spoke.append(sock)
+            with suppress(OSError):
+                sock.send(word)
+
+
+def _telling(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+    def tell_and_leave(status: int) -> NoReturn:
+        last_word(EXIT + b"%d" % (int(status) & 0xFF))
+        leave(status)
+
+    return tell_and_leave
 
 
 def _leave_to_parent() -> None:

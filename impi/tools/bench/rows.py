@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from impi.base.errors import UsageError
+from impi.base.files import MALFORMED
 
 _SIGNS: Final = {"<=": operator.le, ">=": operator.ge}
 
@@ -186,7 +187,7 @@ def row_from_json(value: Mapping[str, Any]) -> Row:
         )
     except KeyError as error:
         raise UsageError(f"a row is not as 'impi bench' writes it: it has no {error}") from None
-    except (TypeError, ValueError, AttributeError):
+    except MALFORMED:
         raise UsageError("a row is not as 'impi bench' writes it: a value is of a wrong kind") from None
 
 

@@ -109,7 +109,7 @@ def read(text: str, file: str) -> Report:
     """
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UsageError(f"{file} is not JSON; name a file that 'impi bench --json' has written") from None
     if not isinstance(value, dict) or value.get("form") != _FORM:
         raise UsageError(f"{file} is not of 'impi bench --json', or of another version of it ({_FORM} is needed)")

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from impi.base.errors import UsageError
 from impi.base.manifests import backed
+from impi.base.units import parse_count
 from impi.protocol.startup.facts import MAX_CLIENTS
 from impi.tools.local_job import LOOPBACK, LocalJob
 from impi.tools.tune.plogp import MEASUREMENT
@@ -38,7 +39,7 @@ def parse_layout(text: str) -> Layout:
             backed(vendor)
         except UsageError as error:
             raise UsageError(f"--layout {text}: {error.message}") from None
-        if colon and not (procs.isascii() and procs.isdecimal() and int(procs) > 0):
+        if colon and not parse_count(procs):
             raise UsageError(f"--layout {text}: {procs!r} is no number of procs; write such as {vendor}:1")
         found.append((vendor, int(procs) if colon else 1))
     if not 2 <= len(found) <= MAX_CLIENTS:

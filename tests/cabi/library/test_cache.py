@@ -18,7 +18,6 @@ from impi.cabi.library import cache
 def test_the_place() -> None:
     assert cache.folder({"IMPI_CACHE": "/mine", "HOME": "/home/me"}) == "/mine"
     assert cache.folder({"HOME": "/home/me"}) == "/home/me/.cache/impi"
-    assert cache.folder({}) == f"{tempfile.gettempdir()}/.cache/impi"
 
 
 def test_a_folder_is_made_once_however_many_want_it(tmp_path: Path) -> None:
@@ -78,10 +77,53 @@ def test_where_nothing_can_be_written_temporary_files_are(tmp_path: Path, monkey
     home = tmp_path / "file"
     home.touch()
     own = tmp_path / f"impi-{os.geteuid()}"
+    assert cache.folder({}) == str(own)
     assert cache.place({"HOME": str(home)}, "mpich", ["x"]) == f"{own}/mpich"
-    own.chmod(0o777)
-    with pytest.raises(LaunchError, match=r"others can write .*: set IMPI_CACHE to a folder of your own"):
+    tmp_path.chmod(0o777)
+    with pytest.raises(
+        LaunchError, match=r"others can rename what is in it \('chmod \+t' forbids that\); set IMPI_CACHE"
+    ):
         cache.place({"HOME": str(home)}, "mpich", ["x"])
+
+
+@pytest.mark.parametrize("named", ["", "mpich"])
+def test_nothing_is_loaded_from_where_others_can_write(named: str, tmp_path: Path) -> None:
+    place = tmp_path / "cache" / "mpich"
+    cache.make(str(place), fill, ["file", "other"])
+    environ = {"IMPI_CACHE": str(tmp_path / "cache")}
+    assert cache.place(environ, "mpich", ["file"]) == str(place)
+    (tmp_path / "cache" / named).chmod(0o775)
+    with pytest.raises(
+        LaunchError, match=r"^others can write .*: 'chmod go-w' it if it is yours, or set IMPI_CACHE to"
+    ):
+        cache.place(environ, "mpich", ["file"])
+
+
+def test_others_cannot_write_what_is_made_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        cache.make(str(tmp_path / "cache" / "done"), fill, ["file"])
+    finally:
+        os.umask(before)
+    made = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    assert not any(path.stat().st_mode & 0o022 for path in made)
+
+
+def test_what_killed_builds_leave_is_swept(tmp_path: Path) -> None:
+    for name in ("done", "gone", "busy"):
+        (tmp_path / f"{name}.made-x1y2").mkdir()
+    (tmp_path / "mine").mkdir()
+    with (tmp_path / "busy.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cache.make(str(tmp_path / "done"), fill, ["file"])
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["busy.made-x1y2", "done", "mine"]
+
+
+def test_a_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
+    (tmp_path / "done.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(LaunchError, match="cannot be made: Too many levels of symbolic links; set IMPI_CACHE"):
+        cache.make(str(tmp_path / "done"), fill, ["file"])
+    assert not (tmp_path / "precious").exists()
 
 
 @pytest.mark.parametrize("name", ["my home", "a:b"])

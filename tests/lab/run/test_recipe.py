@@ -83,6 +83,7 @@ def test_one_command_is_server_and_clients() -> None:
     assert "-server" not in argv and "-client" not in argv and made.hostport not in argv
     first, second = " ".join(argv[3:]).split(" : ")
     assert first.startswith("-v -auth 1,0 -np 2 --vendor mpich") and second.startswith("-np 2 --vendor pure")
+    assert "-auth 1,0" in second
     assert all(part.endswith("p2p_ring.py") for part in (first, second))
     assert env["IMPI_AUTH_KEY"] == str(made.key)
     assert env.keys() >= made.client(0)[1].keys() | made.client(1)[1].keys()

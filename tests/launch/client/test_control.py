@@ -286,6 +286,23 @@ def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(world: Worl
     world.until(lambda: world.control.losses.first is not None and world.control.losses.first.pid == 2)
 
 
+def test_the_proc_that_ends_with_a_code_goes_before_those_that_end_with_none(world: World) -> None:
+    for pid, word in ((1, b""), (2, b"exit 0"), (3, b"exit 3"), (4, b"exit 4")):
+        sock = world.say(role="joining", pid=pid, node="n")
+        world.until(lambda pid=pid: ("n", pid) in world.control.joined)  # type: ignore[misc]
+        sock.sendall(word)
+        sock.close()
+        world.until(lambda pid=pid: world.control.losses.first is not None)  # type: ignore[misc]
+    world.until(lambda: world.control.losses.first is not None and world.control.losses.first.pid == 3)
+    world.turn(0)
+    lost = world.control.losses.first
+    assert lost is not None
+    assert (lost.pid, lost.word, lost.code) == (3, "", 3)
+    assert world.control.lost_proc == (
+        "a process of this client on n (process 3) ended with exit code 3, without MPI_Finalize"
+    )
+
+
 def test_a_proc_that_is_lost_may_end_after_its_mpiexec(world: World) -> None:
     world.control.await_lost(world.turn)  # there is no proc to wait for
     killed, sock = (world.say(role="joining", pid=pid, node="n") for pid in (1, 2))

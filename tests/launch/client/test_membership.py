@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import client_world as world
@@ -78,6 +79,20 @@ def test_procs_get_the_job_once_start_up_is_complete() -> None:
     assert client.member.all_clients and client.member.job is not None
     [reply] = client.control.told
     assert {"job", "agents", "quirks", "submitted", "trust"} == reply.keys()
+
+
+def test_who_listens_at_the_control_socket_gets_no_key_of_the_job() -> None:
+    client = Client()
+    trust = Trust(key=bytes(range(32)))
+    client.hear(Joined(1), Negotiated(job=world.job_of(1, 1), trust=trust))
+    [reply] = client.control.told
+    assert trust.key.hex() not in json.dumps(reply)
+    assert Trust.of(token=client.control.token, **reply["trust"]) == trust  # type: ignore[arg-type]
+
+
+def test_ways_are_told_where_the_user_asks() -> None:
+    client = Client(explain=True)
+    client.hear(Joined(1), Negotiated(job=world.job_of(1, 1), trust=Trust()))
     assert client.member.survival is None
     assert client.warned, "who connects to whom"
 

@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 import time
+from typing import Any
 
 import pytest
 from server_thread import DEADLINE_S, NO_AUTH, Client, ServerThread, facts_of, negotiate_all, step
@@ -13,6 +14,8 @@ from impi.launch import pulse
 from impi.launch.client.rendezvous import Rendezvous
 from impi.launch.server import loop as launch_server
 from impi.protocol.startup.client import STRICT_VERSIONS, Joined, Negotiated
+
+KEY = 0xFEDCBA9876543210
 
 
 def free_port() -> int:
@@ -86,11 +89,13 @@ def test_the_wait_for_others_has_a_deadline() -> None:
 class FakeServer:
     """Accepts one connection, says something, and closes once the test lets it."""
 
-    def __init__(self, says: bytes) -> None:
+    def __init__(self, says: bytes, *, hears: bool = False) -> None:
+        self._hears = hears
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.settimeout(DEADLINE_S)
         self.port = self._listener.getsockname()[1]
         self.may_close = threading.Event()
+        self.heard = b""  # until the client has closed
         self._says = says
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -100,6 +105,9 @@ class FakeServer:
         with sock:
             sock.sendall(self._says)
             self.may_close.wait(DEADLINE_S)
+            sock.settimeout(DEADLINE_S)
+            while self._hears and (data := sock.recv(1 << 16)):
+                self.heard += data
 
     def close(self) -> None:
         self.may_close.set()
@@ -116,6 +124,32 @@ def test_a_server_that_disconnects_at_once() -> None:
     ):
         client.join(DEADLINE_S)
     server.close()
+
+
+@pytest.mark.parametrize("secret", ["", "correct horse battery"])
+def test_no_key_for_whoever_listens_there(secret: str) -> None:
+    """A server that is none asks for method 1, IMPI_AUTH_KEY in clear, and does not get it."""
+    environ = {"IMPI_AUTH_KEY": str(KEY)} | ({"IMPI_AUTH_SECRET": secret} if secret else {})
+    server = FakeServer(b"\0\0\0\1" + bytes(4), hears=True)
+    with (
+        Client("127.0.0.1", server.port, 0, environ=environ) as client,
+        pytest.raises(PeerError, match="chose authentication method 1, which was not offered"),
+    ):
+        client.start()
+    server.close()
+    assert server.heard[:12] == b"AUTH\0\0\0\4\xc0\0\0\0"
+    assert len(server.heard) == 12
+
+
+@pytest.mark.clause("2.3.3")
+@pytest.mark.parametrize("asked", [{"auth": "1"}, {"versions": STRICT_VERSIONS}])
+def test_the_key_goes_in_clear_to_those_who_ask_for_that(asked: dict[str, Any]) -> None:
+    environ = {"IMPI_AUTH_KEY": str(KEY), "IMPI_AUTH_SECRET": "correct horse battery"}
+    server = FakeServer(b"\0\0\0\1" + bytes(4), hears=True)
+    with Client("127.0.0.1", server.port, 0, environ=environ, **asked) as client:
+        client.start()
+    server.close()
+    assert server.heard[12:20] == KEY.to_bytes(8, "big")
 
 
 def test_something_else_that_listens_there() -> None:

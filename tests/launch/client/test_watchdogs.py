@@ -124,3 +124,30 @@ def test_starters_answer_once_procs_notice_a_loss(clock: list[float]) -> None:
     clock[0] += 2.1
     with pytest.raises(LaunchError, match="the starter of node far has not answered for 2 s, while the job"):
         client.dogs.check(client.children)
+
+
+def test_an_mpiexec_that_stays_after_its_last_proc_is_ended(clock: list[float]) -> None:
+    client = Client()
+    client.children.procs_running = True
+    assert client.dogs.check_launcher(client.children) == ""
+    client.control.losses.finalized = 2
+    assert client.dogs.check_launcher(client.children) == ""
+    clock[0] += 4.9
+    assert client.dogs.check_launcher(client.children) == "" and not client.children.retired
+    clock[0] += 0.2
+    client.children.says = True
+    assert client.dogs.check_launcher(client.children) == ""
+    client.children.says = False
+    assert client.dogs.check_launcher(client.children) == (
+        "its mpiexec had not ended 5 s after its last proc, and was ended; its exit code is not known"
+    )
+    assert client.dogs.check_launcher(client.children) == ""
+
+
+def test_the_code_of_a_lost_proc_is_that_of_the_job(clock: list[float]) -> None:
+    client = Client()
+    client.control.losses.first = LostProc("node", 7, "", clock[0], 3)
+    clock[0] += 3.1
+    with pytest.raises(JobError) as caught:
+        client.dogs.check(client.children)
+    assert caught.value.code == 3

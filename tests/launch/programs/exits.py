@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+from pathlib import Path
 from types import FrameType
 
 
@@ -30,6 +31,23 @@ first = world.rank == 0
 if way == "finalized":
     MPI.Finalize()
     os._exit(0)
+if way == "code":
+    # No rank ends before all have left the barrier.
+    folder, failing = Path(sys.argv[-3]), int(sys.argv[-2])
+    world.Barrier()
+    (folder / str(world.rank)).touch()
+    while len(list(folder.iterdir())) < world.size:
+        pass
+    os._exit(3 if world.rank == failing else 0)
+if way == "unended":
+    local = world.Split(world.Get_attr(MPI.IMPI_CLIENT_COLOR)).rank  # type: ignore[arg-type, attr-defined]
+    print(f"whole {local}\nunended {local}", end="", flush=True)
+if way == "abort":
+    print(f"unended {world.rank}", end="", flush=True)
+    world.Barrier()
+    if world.rank == 1:
+        world.Abort(5)
+    world.Barrier()
 if first and way == "exit":
     sys.exit(3)
 if first and way == "text":

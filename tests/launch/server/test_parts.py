@@ -23,10 +23,15 @@ def test_a_part_is_a_line_of_an_appfile() -> None:
 
 
 def test_options_of_the_job_go_to_all_and_those_of_the_server_to_none() -> None:
-    first, second = lines("-auth 31 -v --resilient -l --timeout 9 -np 2 --ports 5-6 a : --timeout=3 b")
+    first, second = lines("-port 7 -v --resilient -l --timeout 9 -np 2 --ports 5-6 a : --timeout=3 b")
     assert first.arguments == ("--resilient", "-l", "--timeout", "9", "-np", "2", "--ports", "5-6", "a")
     # Of two the parser takes the last one.
     assert second.arguments == ("--resilient", "-l", "--timeout", "9", "--ports", "5-6", "--timeout=3", "b")
+
+
+def test_methods_of_the_whole_job_are_those_of_each_client() -> None:
+    first, second = lines("-auth 1 a : b")
+    assert (first.arguments, second.arguments) == (("-auth", "1", "a"), ("-auth", "1", "b"))
 
 
 def test_a_grace_for_the_whole_job_is_that_of_each_client() -> None:

@@ -46,7 +46,7 @@ SECRET = "correct horse battery"
         (
             {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": str(LARGE)},
             None,
-            Credentials((CHALLENGE, TLS, KEY), LARGE, SECRET.encode()),
+            Credentials((CHALLENGE, TLS), 0, SECRET.encode()),
         ),
         (
             {"IMPI_AUTH_SECRET": SECRET, "IMPI_AUTH_KEY": "1"},

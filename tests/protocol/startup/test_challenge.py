@@ -101,9 +101,11 @@ def test_a_command_that_is_too_long_names_the_server() -> None:
 
 def test_trust_travels_to_the_processes_of_a_client() -> None:
     trust = Trust(b"\1\2 key", (0, 2), tls=(2,), came=("192.0.2.1", ""), strict=True)
-    told = json.loads(json.dumps(trust.told(strict=True)))
-    assert Trust.of(**told) == trust
-    assert Trust.of(**json.loads(json.dumps(Trust().told(strict=False)))) == Trust()
+    told = json.loads(json.dumps(trust.told(strict=True, token="00ff")))
+    assert trust.key.hex() not in json.dumps(told)
+    assert Trust.of(token="00ff", **told) == trust
+    assert Trust.of(token="00fe", **told).key != trust.key
+    assert Trust.of(token="00ff", **json.loads(json.dumps(Trust().told(strict=False, token="00ff")))) == Trust()
 
 
 def test_labels_of_a_server_that_proves_nothing_are_not_read() -> None:

@@ -11,6 +11,7 @@ from impi.base.errors import ImpiError, JobError, LocalProtocolError, PeerError,
 from impi.base.records import replaced
 from impi.protocol.job import ALTERNATIVES, LAZY_VERSION, STRICT_VERSION, TUNED_VERSION
 from impi.protocol.options import ClientOptions
+from impi.protocol.proofs import NONCE_SIZE
 from impi.protocol.settings import made
 from impi.protocol.startup.auth import Credentials, Method
 from impi.protocol.startup.client import (
@@ -431,6 +432,11 @@ def test_the_words_of_the_clause_for_a_wrong_key() -> None:
     first, second = str(machine.eof()).split("\n")
     assert first == "Server disconnected (wrong authentication key?)"
     assert "client 1 may exist already" in second
+
+
+def test_who_sends_no_key_in_clear_hears_how_to() -> None:
+    said = str(ClientMachine(1, Credentials((Method.CHALLENGE,), 0, b"secret"), nonce=bytes(NONCE_SIZE)).eof())
+    assert said.endswith("To a server that knows IMPI_AUTH_KEY in clear only, -auth 1 sends it.")
 
 
 def test_the_end_in_each_phase(facts_of: Maker) -> None:

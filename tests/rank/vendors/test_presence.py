@@ -23,6 +23,8 @@ TOKEN = "00ff" * 8
 def no_connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     opened: list[socket.socket] = []
     monkeypatch.setattr(presence, "_open", opened)
+    monkeypatch.setattr(presence, "_spoke", [])
+    monkeypatch.setattr(os, "_exit", os._exit)
     yield
     for sock in opened:
         sock.close()
@@ -56,6 +58,30 @@ def test_a_proc_of_a_library_says_where_it_is_and_its_last_word() -> None:
         assert sock.fileno() > 100  # the last that the kernel closes would be the lowest
         presence.last_word(presence.FINALIZED)
         assert control.recv(100) == b"finalized"
+
+
+@pytest.mark.parametrize(("before", "heard"), [(b"", b"exit 3"), (presence.FINALIZED, b"finalized")])
+def test_a_proc_that_leaves_at_once_tells_its_code(
+    before: bytes, heard: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[int] = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    _, control = announced(library="MPICH")
+    with control:
+        if before:
+            presence.last_word(before)
+        os._exit(259)
+        assert left == [259]
+        for sock in presence._open:
+            sock.shutdown(socket.SHUT_WR)
+        assert control.recv(100) == heard
+        assert control.recv(100) == b""
+
+
+def test_one_without_a_library_leaves_as_ever() -> None:
+    leave = os._exit
+    announced(rank=3)[1].close()
+    assert os._exit is leave
 
 
 def test_one_without_a_library_says_its_rank() -> None:

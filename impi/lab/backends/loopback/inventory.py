@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from impi.base import own_folders
 from impi.lab.backends.lifecycle import ownership
 from impi.lab.backends.lifecycle.cleanup import lab_seen
 from impi.lab.nodes.interface import LabSeen
@@ -44,7 +45,7 @@ class LoopbackInventory:
         for folder in sorted(self._parent.glob("impilab-*-*")):
             match = _NAME.fullmatch(folder.name)
             with contextlib.suppress(OSError):
-                if match is None or not folder.is_dir() or folder.stat().st_uid != os.getuid():
+                if match is None or not own_folders.is_mine(str(folder)):
                     continue
                 labels = _read(folder) or _of_process(int(match[1]), folder)
                 found.append(lab_seen(folder.name, labels, [f"folder {folder}"]))

@@ -27,7 +27,9 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import UsageError
-from impi.base.manifests import manifest, read_toml
+from impi.base.files import read_toml
+from impi.base.manifests import manifest
+from impi.base.units import parse_port
 from impi.base.variables import port_range
 
 SSH_PORT: Final = 22
@@ -119,9 +121,10 @@ def _endpoint(where: str, text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
         return text, SSH_PORT
-    if not port.isdecimal() or not host:
+    number = parse_port(port)
+    if not number or not host:
         raise UsageError(f"{where}: ssh = {text!r} is not HOST or HOST:PORT")
-    return host.strip("[]"), int(port)
+    return host.strip("[]"), number
 
 
 def _vendors(where: str, value: object) -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from impi.base.errors import UsageError
+from impi.base.files import reading
 from impi.lab.conform.outcomes import ClauseVerdict, Outcome, of_clause
 from impi.lab.conform.script.script_files import clause_order
 
@@ -133,13 +134,12 @@ def read_run(path: Path) -> tuple[str, Mapping[str, str]]:
     Raises:
         UsageError: the file is none.
     """
-    try:
+    with reading(path, "is no report of impi conform --json"):
         value = json.loads(path.read_text("utf-8"))
         if value["form"] != FORM:
             raise UsageError(f"{path} is no report of impi conform --json")
-        return str(value["implementation"]), dict(value["clauses"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no report of impi conform --json: {error}") from error
+        verdicts = {clause: ClauseVerdict(told).value for clause, told in value["clauses"].items()}
+        return str(value["implementation"]), {clause: verdicts[clause] for clause in sorted(verdicts, key=clause_order)}
 
 
 def table(runs: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from impi.base.errors import LaunchError, UsageError
+from impi.base.files import MALFORMED
 from impi.lab.conform.outcomes import Outcome
 from impi.lab.conform.report import verdict_reports
 from impi.lab.conform.report.desk import Desk
@@ -63,7 +64,7 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
         wish = request.get_json()
         try:
             desk.start([str(test) for test in wish["tests"]], int(wish["procs"]))
-        except (UsageError, KeyError, TypeError, ValueError) as error:
+        except (UsageError, *MALFORMED) as error:
             return str(error), 400
         return "", 204
 
@@ -127,8 +128,9 @@ class Page:
         try:
             # Bound here: werkzeug ends the process where it cannot.
             listener = socket.create_server((address, port), family=_family(address))
-        except OSError as error:
-            raise LaunchError(f"--web: cannot listen on {address} port {port}: {error.strerror}") from error
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or "that is no name"
+            raise LaunchError(f"--web: cannot listen on {address} port {port}: {why}") from error
         port = listener.getsockname()[1]
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         if address not in ("0.0.0.0", "::"):  # noqa: S104  (else each name of this machine is right)

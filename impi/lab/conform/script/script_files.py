@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import itertools
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from impi.base.errors import UsageError
+from impi.base.files import read_toml
 from impi.lab.conform.job.configuration import Configuration
 from impi.lab.conform.script.script_check import Scope
 from impi.lab.conform.script.server_steps import ServerScope, read_server_step
@@ -181,10 +181,7 @@ def _require(path: Path, key: str, value: Any, kind: type) -> None:
 
 
 def _table(path: Path) -> Table:
-    try:
-        table = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from error
+    table = read_toml(path)
     for key, value in table.items():
         if key not in KEYS:
             raise UsageError(f"{path}: there is no key {key!r}; there are {', '.join(sorted(KEYS))}")

@@ -96,7 +96,7 @@ def join_job() -> Engine:
     here = sum(proc.ipv6 == job.procs[rank].ipv6 for proc in job.procs)
     # The process's own CPU set says nothing if it is bound to one core already.
     patience = Patience(asked_s, crowded=here > (invitation.get("cores") or os.cpu_count() or 1))
-    trust, address = Trust.of(**reply["trust"]), source(invitation) or address
+    trust, address = Trust.of(token=invitation["token"], **reply["trust"]), source(invitation) or address
     sockets = _channels(job, rank, listener, address, trust, (reply["agents"], invitation))
     engine = Engine(
         job,

@@ -61,8 +61,9 @@ def fetch() -> Path:
         LaunchError: pip failed.
     """
     package = f"mpi4py-{version('mpi4py')}"
-    folder = Path(cache.folder(os.environ))
-    if not (demo := folder / package / "demo").is_dir():
+    demo = Path(cache.place(os.environ, package, ["demo"]), "demo")
+    folder = demo.parents[1]
+    if not demo.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
         # Not ":all:": pip would compile Cython too, only to read the name and the version.
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]

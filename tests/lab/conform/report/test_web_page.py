@@ -98,6 +98,7 @@ def test_a_test_that_was_not_run_shows_its_steps(client: FlaskClient) -> None:
         ({"tests": [NAME], "procs": 1}, "give 2 to 64"),
         ({"procs": 2}, "tests"),
         ({"tests": [NAME], "procs": "x"}, "invalid literal"),
+        ({"tests": [NAME], "procs": float("inf")}, "cannot convert float infinity"),
     ],
 )
 def test_a_wish_that_makes_no_sense(wish: dict[str, object], why: str, client: FlaskClient) -> None:

@@ -25,16 +25,15 @@ import os
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import docker
 from docker.errors import APIError, DockerException, ImageNotFound
 
+from impi.base import own_folders
 from impi.base.errors import LabError
 from impi.base.manifests import SHARED, installed_version, machine_of, manifest, names
 from impi.lab.backends.docker.images.pip_settings import machine_files
@@ -228,8 +227,11 @@ class Images:
 @contextlib.contextmanager
 def only_one_builds() -> Iterator[None]:
     """Hold this user's lock on building; it goes with the process."""
-    path = Path(tempfile.gettempdir()) / f"impilab-{os.getuid()}-images.lock"
-    with path.open("w") as lock:
+    try:
+        path = f"{own_folders.temporary()}/images.lock"
+    except OSError as error:
+        raise LabError(f"there is no folder for a lock: {error.filename}: {error.strerror}; set TMPDIR") from error
+    with own_folders.opened_lock(path) as lock:
         deadline = time.monotonic() + _BUILD_S
         waiting = False
         while True:
