@@ -28,7 +28,8 @@ def ports_of(pid: int) -> list[int]:
 
 def test_one_octet_at_hydras_port_keeps_no_job_alive(tmp_path: Path) -> None:
     need_vendor("mpich")
-    argv = [sys.executable, "-m", "impi.cli.impirun", "-n", "2", "--vendor", "mpich", ":", "-n", "1", PROGRAM]
+    argv = [sys.executable, "-m", "impi.cli.impirun", "-n", "2", "--vendor", "mpich"]
+    argv += ["--launcher", "mpiexec", ":", "-n", "1", PROGRAM]
     job = subprocess.Popen([*argv, str(tmp_path / "go")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert job.stdout is not None
@@ -44,3 +45,16 @@ def test_one_octet_at_hydras_port_keeps_no_job_alive(tmp_path: Path) -> None:
     finally:
         job.kill()
         job.communicate()
+
+
+def test_a_script_may_go_on_after_its_mpi_program(tmp_path: Path) -> None:
+    need_vendor("openmpi")
+    script = tmp_path / "run.sh"
+    # Silent for longer than impirun waits for an mpiexec alone.
+    script.write_text(f'#!/bin/sh\n"{sys.executable}" "{PROGRAM}" "{tmp_path}/go" || exit 7\nsleep 8\necho post\n')
+    script.chmod(0o755)
+    (tmp_path / "go").touch()
+    argv = [sys.executable, "-m", "impi.cli.impirun", "-n", "1", "--vendor", "openmpi", ":", "-n", "1", str(script)]
+    job = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert job.returncode == 0, job.stderr
+    assert job.stdout.splitlines().count("post") == 2

@@ -14,6 +14,7 @@ from typing import Final
 
 from impi.base.errors import JobEnded, JobError, LaunchError, StartupError
 from impi.base.exit_codes import ExitCode
+from impi.base.remote import processes
 from impi.launch.client.children import Children
 from impi.launch.client.control import Control
 from impi.launch.client.membership import Membership
@@ -24,6 +25,8 @@ from impi.protocol.options import ClientOptions
 NEVER: Final = "of this client ended without initialising MPI, while others wait for it"
 _LOST_S: Final = 3.0  # the longest wait for what mpiexec says of a lost proc: it may wait for the proc's children
 _LAUNCHER_S: Final = 5.0  # the longest wait for an mpiexec to end, after its last proc and its last output
+# Names of processes that are no program: starters, mpiexecs, and their daemons here.
+_LAUNCHERS: Final = (b"impi", b"mpiexec", b"mpirun", b"hydra_", b"prterun", b"prted", b"orterun")
 _SOON_S: Final = 0.05
 _ANSWER_S: Final = 2.0  # the longest wait for an answer of a starter once a proc is lost: less than the procs wait
 _CUT_S: Final = 1.0  # after a cut channel: the wait for the server, which may know that the whole client is lost
@@ -94,7 +97,8 @@ class Watchdogs:
     def check_launcher(self, children: Children) -> str:
         """End an mpiexec that stays though all its procs have ended after MPI_Finalize.
 
-        Some octets of a stranger at its port are enough for that: Hydra waits for the rest.
+        Some octets of a stranger at its port are enough for that: Hydra waits for the rest. But a
+        script may go on after its MPI program, and nothing tells that of other nodes.
 
         Returns:
             A warning; empty: there is none.
@@ -103,7 +107,10 @@ class Watchdogs:
             return ""
         now = time.monotonic()
         self._all_gone = min(self._all_gone, now)
-        if now < self._all_gone + _LAUNCHER_S or not (ended := children.retire(_LAUNCHER_S)):
+        placement = self._options.placement
+        if now < self._all_gone + _LAUNCHER_S or placement.nodes or placement.hostfile or _goes_on():
+            return ""
+        if not (ended := children.retire(_LAUNCHER_S)):
             return ""
         return f"{ended} had not ended {_LAUNCHER_S:g} s after its last proc, and was ended; its exit code is not known"
 
@@ -152,3 +159,8 @@ class Watchdogs:
             children.ask()
         elif time.monotonic() - self._asked > _ANSWER_S and (name := children.unanswered):
             raise LaunchError(f"{name} has not answered for {_ANSWER_S:g} s, {self._member.phase}")
+
+
+def _goes_on() -> bool:
+    """Whether more than starters and launchers runs below this process."""
+    return not all(processes.name(pid).startswith(_LAUNCHERS) for pid in processes.descendants())
