@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.base.errors import LabError
-from impi.base.manifests import SHARED, vendors
+from impi.base.manifests import vendors
 from impi.base.remote.ssh import Connection
 
 _SYNC_S: Final = 120.0  # for a thousand files to several hosts at once, on a crowded machine
@@ -51,7 +51,7 @@ def source_files(root: str) -> dict[str, bytes]:
     files = {f"{root}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
     for path in sorted(_PACKAGE.rglob("*")):
         # What came with an installed impi is the lab's: a node takes the manifests below.
-        if path.is_file() and path.suffix != ".pyc" and SHARED not in path.parents:
+        if path.is_file() and path.suffix != ".pyc" and _PACKAGE / "share" not in path.parents:
             files[f"{root}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
     for each in vendors():  # impirun reads the manifests on its node
         files[f"{root}/images/{each.name}/{each.name}.toml"] = (each.folder / f"{each.name}.toml").read_bytes()

@@ -27,6 +27,7 @@ _NEEDED: Final = (
     "base/records",
     "base/errors",
     "base/exit_codes",
+    "base/own_folders",
     "protocol/__init__",
     "protocol/proofs",
     "cli/__init__",

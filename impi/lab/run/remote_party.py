@@ -57,13 +57,15 @@ def invite(
 ) -> Invitation:
     """Return the invitation of one client to a cell; ``plan`` is its ``cell.json``."""
     program = cell.case.program
+    # Ours sends a key in clear only if it is told to.
+    methods = ("-auth", "1,0") if _KEYS[0] in environment else ()
     return Invitation(
         cell=cell.id,
         name=cell.hash,
         client=client,
         hostport=hostport,
         procs=len(cell.roster.of_client(client)),
-        options=("--hosts", NATIVE_HOSTS, *cell.options, *cell.case.launch.offers(client)),
+        options=("--hosts", NATIVE_HOSTS, *methods, *cell.options, *cell.case.launch.offers(client)),
         environment=environment,
         program=program,
         twin=program.replace(".py", ".c") if cell.case.twin else "",

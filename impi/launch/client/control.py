@@ -87,7 +87,7 @@ class Losses:
     def __init__(self) -> None:
         self.failure = ""  # why a process says that the job cannot go on; empty: none does
         self.first: LostProc | None = None
-        self.finalized = 0  # procs of an MPI library that have ended after MPI_Finalize
+        self.finalized: set[tuple[object, object]] = set()  # node and pid of those that ended after MPI_Finalize
         self.alarmed = False  # whether vendor rank 0 has said that a peer of it is lost
         self.gone: dict[int, bytes] = {}  # the last word of each proc that has ended, by rank (see _Connection.rank)
 
@@ -102,7 +102,7 @@ class Losses:
         if connection.proc is None:
             return
         if connection.received == FINALIZED:
-            self.finalized += 1
+            self.finalized.add(connection.proc)
             return
         exits = _EXIT.fullmatch(connection.received)
         words = "" if exits else connection.received.decode("ascii", "replace")
@@ -188,6 +188,12 @@ class Control:
         procs = (self.rank0 or {}).get("procs", [])
         found = [rank for rank, item in enumerate(procs) if item["pid"] == pid]
         return f"rank {found[0]} of this client" if len(found) == 1 else ""
+
+    @property
+    def finalized(self) -> set[int]:
+        """The ranks whose procs have ended after MPI_Finalize, as impi tells it."""
+        pids = {pid for _, pid in self.losses.finalized}
+        return {rank for rank, item in enumerate((self.rank0 or {}).get("procs", [])) if item["pid"] in pids}
 
     def answer_agent(self, number: int, reply: dict[str, object]) -> None:
         self._send(self._answered[number], reply)

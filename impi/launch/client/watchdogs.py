@@ -103,7 +103,7 @@ class Watchdogs:
         Returns:
             A warning; empty: there is none.
         """
-        if self._control.losses.finalized < self._control.size or not children.procs_running:
+        if len(self._control.losses.finalized) < self._control.size or not children.procs_running:
             return ""
         now = time.monotonic()
         self._all_gone = min(self._all_gone, now)

@@ -26,6 +26,7 @@ from impi.rank.vendors.dial import listening, show_endpoint
 
 _CHUNK: Final = 1 << 16
 _IDS: Final = 2**31 - 1  # a library reads its number as an int of C
+_LEFT_S: Final = 0.5  # the longest wait for the others, which may end with 0, too
 _LOST_S: Final = 3.0  # the longest wait for the exit status of a proc whose connection has ended
 
 
@@ -70,7 +71,7 @@ class PmiDoor:
         self._rank_of = {number: rank for rank, number in enumerate(self.ids)}
         self._members: dict[int, _PmiConnection] = {}
         self._told = 0
-        self._lost: tuple[int, float] | None = None
+        self._lost: dict[int, float] = {}  # ranks without 'finalize' whose connections have ended, and when
         self.entrance = Entrance(
             listening(address, 1024),
             selector,
@@ -81,15 +82,23 @@ class PmiDoor:
             warn=warn,
         )
 
-    def check(self, ended: Collection[int] = ()) -> None:
-        """Raise JobError if a rank has left PMI too early; ``ended``: ranks that ended with 0."""
-        if self._lost is None:
+    def check(self, ended: Collection[int] = (), finalized: Collection[int] = ()) -> None:
+        """Raise JobError if a rank has left PMI too early, and others may wait for it.
+
+        Args:
+            ended: ranks that ended with 0. If all have, nobody waits.
+            finalized: ranks that ended after impi's MPI_Finalize, perhaps before their library's.
+        """
+        if len(ended) == self.manager.size:
             return
-        rank, at = self._lost
-        if rank in ended:
-            raise JobError(f"rank {rank} of this client ended with exit code 0, but without MPI_Finalize")
-        if time.monotonic() - at > _LOST_S:
-            raise JobError(f"rank {rank} of this client ended its connection to PMI without 'finalize'")
+        for rank, at in self._lost.items():
+            waited_s = time.monotonic() - at
+            if rank in finalized:
+                continue
+            if rank in ended and waited_s > _LEFT_S:
+                raise JobError(f"rank {rank} of this client ended with exit code 0, but without MPI_Finalize")
+            if waited_s > _LOST_S:
+                raise JobError(f"rank {rank} of this client ended its connection to PMI without 'finalize'")
 
     def never_came(self, ended: set[int]) -> int | None:
         """Return a rank of those ``ended`` for which others will wait in PMI; None: none."""
@@ -150,8 +159,8 @@ class PmiDoor:
         if rank is None or self._members.get(rank) is not connection:
             return
         del self._members[rank]
-        if rank in self.manager.initialised and rank not in self.manager.finalized and self._lost is None:
-            self._lost = (rank, time.monotonic())
+        if rank in self.manager.initialised and rank not in self.manager.finalized:
+            self._lost.setdefault(rank, time.monotonic())
 
     def _send(self, rank: int, lines: bytes) -> None:
         connection = self._members.get(rank)

@@ -126,15 +126,13 @@ def test_starters_answer_once_procs_notice_a_loss(clock: list[float]) -> None:
         client.dogs.check(client.children)
 
 
-def test_an_mpiexec_is_not_ended_while_a_script_may_go_on(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_mpiexec_is_not_ended_while_a_script_may_go_on(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     here, far = Client(), Client(nodes="far1:2,far2:2")
     names = {1: b"impi-starter", 2: b"mpiexec.hydra", 3: b"hydra_pmi_proxy", 4: b"sh"}
-    monkeypatch.setattr(watchdogs.processes, "descendants", lambda: names)
-    monkeypatch.setattr(watchdogs.processes, "name", names.get)
+    monkeypatch.setattr("impi.launch.client.watchdogs.processes.descendants", lambda: names)
+    monkeypatch.setattr("impi.launch.client.watchdogs.processes.name", names.get)
     for client in (here, far):
-        client.children.procs_running, client.control.losses.finalized = True, 2
+        client.children.procs_running, client.control.losses.finalized = True, {("here", 1), ("here", 2)}
         client.dogs.check_launcher(client.children)
     clock[0] += 5.1
     assert here.dogs.check_launcher(here.children) == "", "sh runs on"
@@ -146,11 +144,11 @@ def test_an_mpiexec_is_not_ended_while_a_script_may_go_on(
 def test_an_mpiexec_that_stays_after_its_last_proc_is_ended(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdogs.processes, "descendants", dict)
+    monkeypatch.setattr("impi.launch.client.watchdogs.processes.descendants", dict)
     client = Client()
     client.children.procs_running = True
     assert client.dogs.check_launcher(client.children) == ""
-    client.control.losses.finalized = 2
+    client.control.losses.finalized = {("here", 1), ("here", 2)}
     assert client.dogs.check_launcher(client.children) == ""
     clock[0] += 4.9
     assert client.dogs.check_launcher(client.children) == "" and not client.children.retired

@@ -164,6 +164,22 @@ def test_a_rank_that_vanishes_ends_the_job(owner: Owner, monkeypatch: pytest.Mon
             owner.turn(0.02)
 
 
+def test_a_rank_may_leave_after_impis_finalize_or_with_all_others(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("impi.launch.pmi.door._LEFT_S", 0.0)
+    one = member(owner, 1)
+    one.ask("cmd=init pmi_version=1 pmi_subversion=1")
+    one.sock.close()
+    until = time.monotonic() + DEADLINE_S
+    while not owner.door._lost and time.monotonic() < until:
+        owner.turn(0.02)
+    owner.door.check({1}, {1})
+    owner.door.check({0, 1})
+    with pytest.raises(JobError, match="rank 1 of this client ended with exit code 0, but without MPI_Finalize"):
+        owner.door.check({1}, {0})
+
+
 def test_512_procs_put_fence_and_get() -> None:
     """The measure of docs/how-it-works/process-management.md, with much room for a busy machine."""
     assert seconds_of(512) < DEADLINE_S
