@@ -126,6 +126,7 @@ def test_a_server_that_disconnects_at_once() -> None:
     server.close()
 
 
+@pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize("secret", ["", "correct horse battery"])
 def test_no_key_for_whoever_listens_there(secret: str) -> None:
     """A server that is none asks for method 1, IMPI_AUTH_KEY in clear, and does not get it."""

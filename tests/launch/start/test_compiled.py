@@ -148,6 +148,7 @@ PROFILERS = {
 }
 
 
+@pytest.mark.clause("2.2.2")
 @pytest.mark.parametrize("kind", sorted(PROFILERS))
 def test_a_profiler_has_no_front_and_comes_first(linked, libraries, tmp_path, kind):
     linked("libmpi.so.12")
