@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
+
+import pytest
 
 VOID = ("meta", "link", "input", "br")
 
@@ -38,3 +41,11 @@ def check_links(top: Path) -> int:
             if link not in ("#", "#main", "data:,", "https://tracker.example/41"):
                 assert (page.parent / unquote(link)).is_file(), f"{page}: {link}"
     return len(pages)
+
+
+def check_for_everybody(shown: Any, width: int) -> None:
+    """Check a page in a browser: nothing to scroll sideways but tables, and no finding of axe."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing: make proofs installs it")
+    assert shown.evaluate("document.documentElement.scrollWidth") == width, shown.url
+    found = axe.Axe().run(shown).response["violations"]
+    assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], shown.url

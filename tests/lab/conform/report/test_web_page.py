@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from page_links import check_for_everybody
 
 from impi.base.errors import LaunchError
 from impi.lab.conform.outcomes import ClauseVerdict, Outcome
@@ -143,59 +144,41 @@ def test_a_port_that_is_taken(served: Page, desk: Desk) -> None:
 
 
 @pytest.mark.proof
-def test_a_browser_runs_tests(served: Page, tmp_path: Path) -> None:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make proofs installs it")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is missing: install the package chromium")
-    with api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        shown = browser.new_page()
-        troubles: list[str] = []
-        shown.on("console", lambda message: troubles.append(message.text))
-        shown.on("pageerror", lambda error: troubles.append(str(error)))
-        shown.goto(served.url)
-        shown.click("[data-choose=none]")
-        assert shown.is_disabled("#start")
-        shown.fill("#filter", "synchronous-short")
-        assert shown.locator("li:visible").count() == 1
-        shown.click("[data-choose=all]")
-        shown.click("#start")
-        row = shown.locator(f"li[data-test='{NAME}']")
-        row.locator(".verdict.broken").wait_for()
-        assert shown.inner_text("section:visible .sum") == "broken"
-        row.locator(".name").click()
-        shown.locator("#conversation", has_text="-> DATASYNC of 2 procs").wait_for()
-        assert "SYNCACK does not come <b>" in shown.inner_text("#conversation")
-        assert shown.inner_text("#counts") == "1 broken"
-        assert shown.is_visible("text=JUnit")
-        assert troubles == []
-        shown.screenshot(path=str(tmp_path / "page.png"))
-        browser.close()
+def test_a_browser_runs_tests(served: Page, browser: Any, tmp_path: Path) -> None:
+    shown = browser.new_page()
+    troubles: list[str] = []
+    shown.on("console", lambda message: troubles.append(message.text))
+    shown.on("pageerror", lambda error: troubles.append(str(error)))
+    shown.goto(served.url)
+    shown.click("[data-choose=none]")
+    assert shown.is_disabled("#start")
+    shown.fill("#filter", "synchronous-short")
+    assert shown.locator("li:visible").count() == 1
+    shown.click("[data-choose=all]")
+    shown.click("#start")
+    row = shown.locator(f"li[data-test='{NAME}']")
+    row.locator(".verdict.broken").wait_for()
+    assert shown.inner_text("section:visible .sum") == "broken"
+    row.locator(".name").click()
+    shown.locator("#conversation", has_text="-> DATASYNC of 2 procs").wait_for()
+    assert "SYNCACK does not come <b>" in shown.inner_text("#conversation")
+    assert shown.inner_text("#counts") == "1 broken"
+    assert shown.is_visible("text=JUnit")
+    assert troubles == []
+    shown.screenshot(path=str(tmp_path / "page.png"))
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_for_everybody(width: int, scheme: str, served: Page) -> None:
+def test_the_page_is_for_everybody(width: int, scheme: str, served: Page, browser: Any) -> None:
     """No finding of axe, nothing to scroll sideways, and a conversation that comes into sight."""
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make proofs installs it")
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing: make proofs installs it")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is missing: install the package chromium")
-    with api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        shown.goto(served.url)
-        shown.click("#start")
-        row = shown.locator(f"li[data-test='{NAME}']")
-        row.locator(".verdict.broken").wait_for()
-        assert shown.evaluate("document.documentElement.scrollWidth") == width
-        found = axe.Axe().run(shown).response["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
-        row.locator(".name").click()
-        conversation = shown.locator("#conversation", has_text="SYNCACK does not come")
-        conversation.wait_for()
-        shown.wait_for_function("document.querySelector('#conversation').getBoundingClientRect().top < innerHeight")
-        browser.close()
+    shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    shown.goto(served.url)
+    shown.click("#start")
+    row = shown.locator(f"li[data-test='{NAME}']")
+    row.locator(".verdict.broken").wait_for()
+    check_for_everybody(shown, width)
+    row.locator(".name").click()
+    shown.locator("#conversation", has_text="SYNCACK does not come").wait_for()
+    shown.wait_for_function("document.querySelector('#conversation').getBoundingClientRect().top < innerHeight")

@@ -7,13 +7,12 @@ import json
 import pstats
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_up_run import made_up, record, written
-from page_links import Page, check_links
+from page_links import Page, check_for_everybody, check_links
 from told_cells import CELL, hangs, ran
 
 from impi.base.errors import LabError, UsageError
@@ -141,18 +140,6 @@ def test_a_thousand_cells_are_small_and_quick(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make proofs installs it")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is missing: install the package chromium")
-    with api.sync_playwright() as play:
-        found = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A run of made-up cells, one of which hangs and has all its files."""
     seen, verdict = ran(hangs)
@@ -206,11 +193,8 @@ def test_a_browser_filters_by_the_address(browser: Any, site: Path) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_pages_are_for_everybody(width: int, scheme: str, browser: Any, site: Path) -> None:
     """No finding of axe, and nothing to scroll sideways but tables."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing: make proofs installs it")
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     cell = f"cells/{CELL.hash}"
     for name in ("index.html", "index.html#result=fail", f"{cell}/index.html", f"{cell}/timeline.html"):
         page.goto(f"file://{site}/{name}")
-        assert page.evaluate("document.documentElement.scrollWidth") == width, name
-        found = axe.Axe().run(page).response["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], name
+        check_for_everybody(page, width)
