@@ -33,6 +33,8 @@ def _processor() -> str:
 
 def commit() -> str:
     """The commit of a checkout, and whether files differ from it; empty where there is none."""
+    if not (_ROOT / ".git").exists():  # an installed impi may lie in somebody else's repository
+        return ""
     argv = ["git", "-C", str(_ROOT), "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, with changes"]
     try:
         ended = subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=False)

@@ -42,10 +42,15 @@ def test_a_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert len(clean) == 10
     (tmp_path / "a").write_text("b")
     assert commit() == f"{clean}, with changes"
+    (tmp_path / "site-packages").mkdir()
+    monkeypatch.setattr(base, "_ROOT", tmp_path / "site-packages")
+    assert commit() == "", "impi is installed in a repository of its user"
 
 
 def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(base, "_ROOT", tmp_path)
     assert commit() == ""
+    (tmp_path / ".git").touch()
+    assert commit() == "", "git cannot say"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert commit() == ""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from impi.base.errors import LabError, UsageError
+from impi.base.files import MALFORMED
 from impi.lab.report.pages.views import CellView, RunView
 from impi.lab.report.results import Json
 
@@ -55,7 +56,7 @@ def read_results(folder: Path) -> Json:
         raise UsageError(f"{file} is missing: the run is under way, or was killed; 'impilab run --resume' ends it")
     try:
         value = json.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, *MALFORMED) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None
     if not isinstance(value, dict) or value.get("schema") != "impilab/results/1":
         raise UsageError(f"{file} is not a file of results (impilab/results/1) of 'impilab run'")
@@ -77,7 +78,7 @@ def write_pages(folder: Path, *, history: bool = False) -> Path:
         _write(RunView(value, files), folder, history)
     except OSError as error:
         raise LabError(f"the pages of {folder} cannot be written: {error.strerror}") from error
-    except (KeyError, TypeError) as error:
+    except MALFORMED as error:
         raise UsageError(f"{folder}/results.json is not complete ({error}); run the cells again") from None
     return folder / PAGE
 

@@ -96,6 +96,7 @@ def test_the_summary_is_short(tmp_path: Path) -> None:
     [
         (None, "results.json is missing: the run is under way, or was killed; 'impilab run --resume' ends it"),
         ("{", "results.json cannot be read: "),
+        ("[" * 100_000, "results.json cannot be read: "),
         ("[]", "results.json is not a file of results"),
         ('{"schema": "impilab/results/1"}', "results.json is not complete ('run'); run the cells again"),
     ],
