@@ -60,14 +60,14 @@ class JobEnded:
         return "".join(parts)
 
 
-def server_argv(lab: Lab, *, auth: str = "", ports: str = "") -> list[str]:
+def server_argv(lab: Lab, *, auth: str | None = None, ports: str = "") -> list[str]:
     """The server of a job of all the lab's clients.
 
-    ``auth``: its methods, best first; ``ports``: where it listens (--ports); empty: anywhere.
+    ``auth``: as in a variant; ``ports``: where it listens (--ports); empty: anywhere.
     """
     # Verbose, because its reports of joins and ends belong in the timeline.
     argv = [lab.access.python, "-m", "impi.cli.impirun", "-server", str(len(lab.clients)), "-v"]
-    argv += ["-auth", auth] if auth else []
+    argv += methods_of(auth)
     argv += ["--ports", ports] if ports else []
     # Else it prints a.b.c.d:port, as IMPI 2.2.1 has it; other hosts may have several addresses.
     named = ":" in lab.server.address or lab.access.backend.startswith((ON_HOSTS, ON_SWARM, ON_KUBERNETES))
@@ -108,6 +108,14 @@ def authentication(setting: str | None, number: int, *, last: bool) -> dict[str,
         case "challenge":
             return none | {_SECRET: str(number)}
     return none
+
+
+def methods_of(setting: str | None) -> tuple[str, ...]:
+    """The option for ``auth=`` of a variant: IMPI's own methods alone, unless impi's is the one.
+
+    Without it a client of ours sends no key in clear.
+    """
+    return () if setting in (None, "challenge") else ("-auth", "1,0")
 
 
 def native_options(vendors: Sequence[str]) -> list[str]:

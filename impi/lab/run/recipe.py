@@ -15,6 +15,7 @@ from impi.lab.nodes.job_commands import (
     authentication,
     behind_script,
     client_argv,
+    methods_of,
     program_argv,
     random_key,
     relay_argv,
@@ -56,7 +57,7 @@ class Recipe:
 
     def server(self) -> Order:
         settings = self._cell.settings
-        argv = server_argv(self._lab, auth=self._methods, ports=PORTS.get(settings.get("reach", ""), ""))
+        argv = server_argv(self._lab, auth=settings.get("auth"), ports=PORTS.get(settings.get("reach", ""), ""))
         return argv, {**server_environment(self._lab), **self.authentication(None)}
 
     def whole(self) -> Order:
@@ -89,8 +90,7 @@ class Recipe:
             argv += ("--launcher", "mpiexec")
         if vendor.kind == "backed":
             argv += (*cell.options, *cell.case.launch.offers(client))
-            # Our clients send a key in clear only if they are told to.
-            argv += ("-auth", self._methods) if self._methods else ()
+            argv += methods_of(settings.get("auth"))
             if "source" in settings and client == len(lab.clients) - 1:
                 argv += ("--source", second_network(node.address))
         command = [lab.access.python, f"{root}/programs/rankwrap.py", f"{root}/{self._folder}"]
@@ -100,11 +100,6 @@ class Recipe:
         env |= variables_of(settings)
         env |= {RELAY: self.relay_hostport} if self.relay_hostport else {}
         return (argv, env) if self._mutation is None else self._mutation(client, argv, env)
-
-    @property
-    def _methods(self) -> str:
-        """IMPI's own methods alone, unless the cell is about impi's."""
-        return "" if self._cell.settings.get("auth") in (None, "challenge") else "1,0"
 
     def authentication(self, client: int | None) -> dict[str, str]:
         last = client == len(self._lab.clients) - 1

@@ -20,7 +20,7 @@ from typing import Final
 from impi.base.errors import LabError
 from impi.base.remote.supervised import Completed
 from impi.lab.nodes.interface import RunningCommand
-from impi.lab.nodes.job_commands import NATIVE_HOSTS
+from impi.lab.nodes.job_commands import NATIVE_HOSTS, methods_of
 from impi.lab.plan.cell import Cell
 
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
@@ -57,8 +57,7 @@ def invite(
 ) -> Invitation:
     """Return the invitation of one client to a cell; ``plan`` is its ``cell.json``."""
     program = cell.case.program
-    # Ours sends a key in clear only if it is told to.
-    methods = ("-auth", "1,0") if _KEYS[0] in environment else ()
+    methods = methods_of(cell.settings.get("auth"))
     return Invitation(
         cell=cell.id,
         name=cell.hash,
