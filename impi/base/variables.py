@@ -4,9 +4,6 @@ from typing import Final
 
 from impi.base.errors import UsageError
 
-_HIGHEST: Final = 65535
-_DIGITS: Final = 10
-
 PREFIX: Final = "IMPI_PREFIX_"
 """With a vendor's name in capitals at its end: where its library is installed."""
 HANDLES_FROM: Final = "IMPI_HANDLES_FROM"
@@ -43,7 +40,9 @@ def port_range(text: str) -> range:
     ends = [first, last] if dash else [first, first]
     if not text:
         return range(0)
-    numbers = [int(end) if end.isascii() and end.isdecimal() and len(end) < _DIGITS else 0 for end in ends]
-    if not 1 <= numbers[0] <= numbers[1] <= _HIGHEST:
+    from impi.base.units import parse_port  # few processes have a range
+
+    numbers = [parse_port(end) or 0 for end in ends]
+    if not 1 <= numbers[0] <= numbers[1]:
         raise UsageError(f"{text!r} is no range of ports, such as 20000-20100")
     return range(numbers[0], numbers[1] + 1)

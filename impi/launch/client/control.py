@@ -190,7 +190,7 @@ class Control:
         return f"rank {found[0]} of this client" if len(found) == 1 else ""
 
     @property
-    def finalized(self) -> set[int]:
+    def finalized_ranks(self) -> set[int]:
         """The ranks whose procs have ended after MPI_Finalize, as impi tells it."""
         pids = {pid for _, pid in self.losses.finalized}
         return {rank for rank, item in enumerate((self.rank0 or {}).get("procs", [])) if item["pid"] in pids}

@@ -166,7 +166,7 @@ def _under(
     if kind == "prte":
         return PrteLauncher
     slurm = in_slurm(environ)
-    # On one node mpiexec would only add processes: start-up takes a third less without it.
+    # On one node mpiexec would only add processes, and keep procs in Python from being forks.
     if asked == "pmi" or (asked == "auto" and one_node and not slurm):
         return PmiLauncher
     return SrunLauncher if slurm else HydraLauncher

@@ -347,7 +347,7 @@ class _Session:
         if abort is not None and children.failure is None:
             children.failure = Exit(f"rank {abort.rank} of this client", abort.code & 0xFF or 1)
         if children.failure is None:
-            manager.check(children.ended_ranks, self.control.finalized)
+            manager.check(children.ended_ranks, self.control.finalized_ranks)
             if (rank := manager.never_came(children.ended_ranks)) is not None:
                 raise StartupError(f"rank {rank} {NEVER}")
 

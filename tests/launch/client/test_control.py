@@ -274,9 +274,9 @@ def test_the_first_proc_without_a_last_word_is_the_lost_one(world: World) -> Non
     lost = world.control.losses.first
     assert lost is not None
     assert (lost.node, lost.pid, lost.word) == ("n", 2, "")
-    assert world.control.finalized == set(), "rank 0 has not named the procs yet"
+    assert world.control.finalized_ranks == set(), "rank 0 has not named the procs yet"
     world.control.rank0 = {"procs": [{"pid": 3}, {"pid": 1}]}
-    world.until(lambda: world.control.finalized == {1})
+    world.until(lambda: world.control.finalized_ranks == {1})
 
 
 def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(world: World) -> None:
