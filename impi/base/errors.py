@@ -15,22 +15,25 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 
 _SHOWN_OCTETS = 32
 
 
 class ImpiError(Exception):
-    """Base of all; ``str()`` is one sentence for the user, with the clause where there is one.
+    """Base of all errors; ``str()`` is one sentence for the user, with the clause if there is one.
 
     Args:
-        message: what went wrong, where, and the cure, in one sentence.
+        message: one sentence: the failure, the place, and the cure.
         clause: the clause of the IMPI 0.0 specification that decides, such as ``"2.3.5"``.
-        peer: who is at fault, in the user's words (``"client 1 (10.0.0.2)"``).
-        octets: the bytes in question; at most 32 of them are shown.
+        peer: the peer at fault, in the user's words (``"client 1 (10.0.0.2)"``).
+        octets: the octets in question, of which at most 32 are shown.
     """
 
-    def __init__(self, message: str, *, clause: str = "", peer: str = "", octets: bytes = b"") -> None:
+    def __init__(
+        self, message: str, *, clause: str = "", peer: str = "", octets: bytes = b""
+    ) -> None:
         self.message, self.clause, self.peer = message, clause, peer
         self.octets = bytes(octets)
         super().__init__(message)
@@ -40,8 +43,10 @@ class ImpiError(Exception):
         if self.octets:
             more = "..." if len(self.octets) > _SHOWN_OCTETS else ""
             text += f" [octets {self.octets[:_SHOWN_OCTETS].hex()}{more}]"
+
         if self.clause:
             text += f" (IMPI {self.clause})"
+
         return text
 
 
@@ -57,16 +62,29 @@ def refuse(*reasons: tuple[object, str]) -> None:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return what is nearest to a word; empty: nothing is near."""
-    import difflib  # a command line without mistakes needs it not
+    """Return the known word nearest to a word; empty: none is near."""
+    import difflib  # only a mistake needs it
 
     return "".join(difflib.get_close_matches(word, [*known], 1))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence that names what is nearest to a word; empty: nothing is near."""
+    """Return the end of a sentence that suggests the nearest known word; empty: none is near."""
     near = nearest(word, known)
     return f"; did you mean {near}?" if near else ""
+
+
+_CURES = {
+    errno.ENOENT: "; write its path, as it is seen from here",
+    errno.EISDIR: "; name a file in it",
+    errno.EACCES: "; 'chmod +r' lets you read it",
+}
+
+
+def unread(name: object, error: OSError, cure: str = "") -> UsageError:
+    """Return the error of a file that cannot be read, with the cure."""
+    end = f"; {cure}" if cure else _CURES.get(error.errno or 0, "")
+    return UsageError(f"{name} cannot be read: {error.strerror}{end}")
 
 
 class LocalProtocolError(ImpiError):
@@ -85,15 +103,19 @@ class StartupError(ImpiError):
     """Start-up (chapter 2) ended without a job."""
 
 
+class NoServer(StartupError):
+    """Nobody listens at the address of the server."""
+
+
 class JobError(ImpiError):
     """A running job cannot go on."""
 
     code = 1
-    """The exit code for all of the job."""
+    """Exit code of the whole job."""
 
 
 class HostRefused(JobError):
-    """A host of the job is not let in, or does not let us in: said at once, and at all ends."""
+    """A host of the job was refused, or refuses us; it is reported at once, by both ends."""
 
 
 class ServerLost(JobError):
@@ -103,7 +125,7 @@ class ServerLost(JobError):
 class HungUp(PeerError, JobError):
     """A peer has closed a connection before both were ready: it was ended, or breaks 3.8.
 
-    As the end of a job is the usual reason, it is told as late as that of a lost peer.
+    Usually the job is ending, so this is reported as late as a lost peer: the cause comes first.
     """
 
 
@@ -120,7 +142,7 @@ class JobEnded(JobError):
 
     Args:
         message: the sentence that all clients get.
-        code: the exit code for all of the job.
+        code: exit code of the whole job.
     """
 
     def __init__(self, message: str, code: int = 1) -> None:

@@ -1,4 +1,4 @@
-"""This machine and this source, as a file of results names them."""
+"""Descriptions of this machine and of this source, for files of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS: Final = 20.0
 
 
 def machine() -> dict[str, object]:
-    """Return a description of this machine and its present load; its name is not in it."""
+    """Return system, processor, cores and present load of this machine, but not its name."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),
@@ -27,17 +27,38 @@ def _processor() -> str:
         text = Path("/proc/cpuinfo").read_text("utf-8", "replace")
     except OSError:
         return platform.machine()
-    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+
+    names = [
+        line.partition(":")[2].strip()
+        for line in text.splitlines()
+        if line.startswith("model name")
+    ]
     return names[0] if names else platform.machine()
 
 
 def commit() -> str:
-    """The commit of a checkout, and whether files differ from it; empty where there is none."""
-    if not (_ROOT / ".git").exists():  # an installed impi may lie in somebody else's repository
+    """Return the commit of the checkout, and whether files differ from it; empty: no checkout."""
+
+    # An installed impi may be inside another repository
+    if not (_ROOT / ".git").exists():
         return ""
-    argv = ["git", "-C", str(_ROOT), "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty=, with changes"]
+
+    # Without tags, by which the same commit would have another name in another clone.
+    argv = [
+        "git",
+        "-C",
+        str(_ROOT),
+        "describe",
+        "--always",
+        "--abbrev=10",
+        "--exclude=*",
+        "--dirty=, with changes",
+    ]
     try:
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        ended = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
+
     return ended.stdout.strip()

@@ -1,6 +1,7 @@
-"""Common parts of plots: matplotlib, which is optional, and files that depend on the run alone.
+"""Common parts of plots: matplotlib, which is optional, and reproducible files.
 
-A file is checked for writing before the run whose result it is to hold.
+A file depends on the results alone: it has no date and no random names. It is checked before the
+run whose results it will get, which may last for hours.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ _KINDS: Final = (".svg", ".png")
 
 
 def check_file(path: Path) -> None:
-    """Raise UsageError now if nothing could be written there, not once all is measured."""
+    """Check before a run that a file can be written; UsageError: it cannot."""
     folder = path.absolute().parent
+    # A new file needs a folder that can be written, an old one needs that itself.
     closed = path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK)
     refuse(
         (not folder.is_dir(), f"{path} cannot be written: there is no folder {folder}"),
@@ -33,20 +35,29 @@ def write_file(path: Path, text: str) -> None:
 
 
 def check_plot(path: Path) -> None:
-    """Raise UsageError now if nothing could be drawn into that file."""
+    """Check before a run that a plot can be drawn into a file; UsageError: it cannot."""
     if path.suffix not in _KINDS:
-        raise UsageError(f"a plot is a file that ends in .svg or .png, not {path.name!r}")
+        raise UsageError(
+            f"a plot is a file that ends in .svg or .png, not {path.name!r}"
+        )
+
     check_file(path)
     pyplot()
 
 
 def pyplot() -> Any:
-    """The module ``matplotlib.pyplot``, drawing into files; UsageError: it is missing."""
+    """Return ``matplotlib.pyplot``, set up to draw into files; UsageError: it is missing."""
+
     try:
         import matplotlib as mpl
     except ImportError:
-        raise UsageError("plots need matplotlib, which is not installed; pip install 'impilab[plots]'") from None
+        raise UsageError(
+            "plots need matplotlib, which is not installed; pip install 'impilab[plots]'"
+        ) from None
+
+    # Before pyplot is imported, which would look for a display.
     mpl.use("Agg")
+    # Names in the file are hashes with a random salt otherwise, and the text would be outlines.
     mpl.rcParams["svg.hashsalt"] = "impi"
     mpl.rcParams["svg.fonttype"] = "none"
     import matplotlib.pyplot as plt
@@ -55,7 +66,7 @@ def pyplot() -> Any:
 
 
 def save_plot(figure: Any, path: Path) -> None:
-    """Write the figure without dates and random names; UsageError: the file cannot be written."""
+    """Write a figure without date and random names; UsageError: the file cannot be written."""
     try:
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     except OSError as error:

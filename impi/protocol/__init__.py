@@ -4,17 +4,17 @@
 
     collectives       chapter 4: each operation is a generator of sends and receives
     slots             communicators that one proc makes alone, beyond IMPI 0.0
-    semantics         what MPI means: groups, context ids, datatypes, reductions, matching
+    semantics         MPI's meaning: groups, context ids, datatypes, reductions, matching
     startup           chapter 2: many clients become one job, as two state machines
     transfer          chapter 3: messages as packets, with credit, cancelling and the end
     options, settings each option of impirun, declared once, with its label on the wire
-    job, quirks       what all clients have agreed on; what a user says of peers
+    job, quirks       the facts that all clients have agreed on; the user's word about peers
     wire              octets to typed values and back
-    decisions         which algorithm a collective takes, by clients and octets
+    decisions         the choice of a collective's algorithm, by clients and octets
     proofs            that both ends of a connection know one secret
 
 **Contract.** A machine takes octets and gives events and octets. It has no socket, clock, thread
-or randomness: who drives it brings these. So tests and the simulator drive the very objects that a
+or randomness: its driver brings these. So tests and the simulator drive the very objects that a
 job drives. A line that obeys IMPI 0.0 cites the clause (``IMPI 3.6``); where the text is in doubt,
 our reading stands at that line. Input from a peer is checked before it is used; a violation is a
 :class:`~impi.base.errors.PeerError` that has the clause and the octets.

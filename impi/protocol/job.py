@@ -31,13 +31,18 @@ LAZY_VERSION: Final = (0x494C4142, 4)
 REPRODUCIBLE: Final = "reduce=reproducible"
 """Reductions whose bits do not depend on the clients; only between clients of ours."""
 
-ALTERNATIVES: Final = ("scatter=masters", "allgatherv=gathervs", "alltoall=masters", REPRODUCIBLE)
+ALTERNATIVES: Final = (
+    "scatter=masters",
+    "allgatherv=gathervs",
+    "alltoall=masters",
+    REPRODUCIBLE,
+)
 """Readings of chapter 4's lost text, and additions to it: in force only if every client chooses."""
 
 DATALEN: Final = 256 * 1024
 ACKMARK: Final = 32
 HIWATER: Final = 64
-"""What a client offers if its user says nothing else (:class:`impi.protocol.options.Offer`)."""
+"""A client's offer if its user says nothing else (:class:`impi.protocol.options.Offer`)."""
 
 
 @record(kw_only=True)
@@ -68,7 +73,7 @@ class Proc:
 
 @record(kw_only=True)
 class Job:
-    """All of it. Built by :mod:`impi.protocol.startup`; read by everybody else."""
+    """The facts of one job. :mod:`impi.protocol.startup` builds it, everything else reads it."""
 
     version: tuple[int, int]
     nclients: int
@@ -87,18 +92,23 @@ class Job:
     """Level of the verification of collectives (IMPI_VERIFY): 0 is none."""
 
     collectives: tuple[str, ...] = ()
-    """Which of :data:`ALTERNATIVES` all clients have chosen."""
+    """The choices of all clients from :data:`ALTERNATIVES`."""
     decisions: Decisions | None = None
     """The algorithms of collectives where not those of chapter 4; None: those everywhere."""
     native: bool = False
     """Whether user data between clients stays in memory form, instead of external32 (1.2.2)."""
     software: tuple[tuple[int, ...], ...] = ()
-    """By client, major and minor version of Python and of numpy; empty: not known."""
+    """Major and minor version of Python and of numpy, for each client; empty: not known."""
 
     @property
     def is_ours(self) -> bool:
         """Whether a version of our own is in force: every client is ours."""
-        return self.version in (LONG8_VERSION, TUNED_VERSION, RESILIENT_VERSION, LAZY_VERSION)
+        return self.version in (
+            LONG8_VERSION,
+            TUNED_VERSION,
+            RESILIENT_VERSION,
+            LAZY_VERSION,
+        )
 
     @property
     def is_resilient(self) -> bool:
@@ -121,15 +131,22 @@ class Job:
 
     def to_json(self) -> str:
         """Return one line that :meth:`from_json` reads; addresses in hex."""
+
+        # Decisions have a text of their own, which is checked whenever it is read.
         value = values_of(replaced(self, decisions=None))
-        value["decisions"] = None if self.decisions is None else self.decisions.to_json()
+
+        value["decisions"] = (
+            None if self.decisions is None else self.decisions.to_json()
+        )
         for item in (*value["hosts"], *value["procs"]):
             item["ipv6"] = item["ipv6"].hex()
+
         return json.dumps(value)
 
     @classmethod
     def from_json(cls, text: str) -> Job:
         """The job that :meth:`to_json` wrote."""
+
         value = json.loads(text)
         hosts = tuple(
             Host(
@@ -151,10 +168,12 @@ class Job:
             )
             for p in value.pop("procs")
         )
+        # JSON has lists for tuples, and a list would make equal jobs differ.
         version = tuple(value.pop("version"))
         collectives = tuple(value.pop("collectives"))
         table = value.pop("decisions")
         software = tuple(map(tuple, value.pop("software", ())))
+
         return cls(
             version=(version[0], version[1]),
             hosts=hosts,

@@ -1,7 +1,8 @@
 """The options of impirun, each declared once: flags, type, range, default, help and label.
 
-A field of :class:`ClientOptions`, :class:`ServerOptions`, or of a part of theirs, is an option if
-:func:`~impi.protocol.settings.option` declares it; :func:`~impi.protocol.settings.made` makes both.
+A field of :class:`ClientOptions`, :class:`ServerOptions` or one of their parts is an option if
+:func:`~impi.protocol.settings.option` declares it. :func:`~impi.protocol.settings.made` makes an
+object of either class.
 The parser (``impi.cli.impirun``), the checks of ranges, the labels for other clients
 (``impi.protocol.startup.facts``) and the reference page (docs/reference/options.md) read the table
 :data:`OPTIONS`. To add an option, add a field, and read it as ``options.PART.NAME``;
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from impi.base import variables
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, unread
 from impi.base.exit_codes import ExitCode
 from impi.base.variables import PORTS, port_range
 from impi.protocol.decisions import BY_SPECIFICATION, SPECIFICATION, Decisions
@@ -38,18 +39,18 @@ from impi.protocol.wire import Label, OwnLabel
 
 HostKind: TypeAlias = Literal["proc", "node", "client"]
 HOSTS: Final[tuple[HostKind, ...]] = ("proc", "node", "client")
-"""Owner of the channels to other clients: each proc, an agent on each node, or one agent."""
+"""Owners of a client's channels to others: each proc, an agent on each node, or one agent."""
 LAUNCHERS: Final = ("auto", "mpiexec", "pmi", "outer")
-"""What starts the procs of a client."""
+"""Values of ``--launcher``: the programs that can start the procs of a client."""
 ABIS: Final = ("standard", "mpich", "openmpi")
-"""Binary interfaces of MPI libraries."""
+"""ABIs of MPI libraries, as ``--abi`` and ``--handles`` name them."""
 MIN_TAG_UB: Final = 32767
 MAX_INT4: Final = 2**31 - 1
 MAX_UINT4: Final = 2**32 - 1
 GRACE_S: Final = 2.0
-"""Seconds from SIGTERM to SIGKILL for a proc, if the user says nothing."""
+"""Default of ``--grace``: seconds from SIGTERM to SIGKILL for a proc."""
 LEAST_SILENCE_S: Final = 5.0
-"""More than two heartbeats, which come every 2 s."""
+"""Least ``--heartbeat-timeout`` in seconds: more than two heartbeats, which come every 2 s."""
 
 
 def _number(text: str) -> int:
@@ -68,7 +69,9 @@ def _some_seconds(text: str) -> float:
 def _silence(text: str) -> float:
     value = seconds(text)
     if 0.0 < value < LEAST_SILENCE_S:
-        raise UsageError(f"{text!r} is too short: 0 is no limit, or else at least {LEAST_SILENCE_S:g} s")
+        raise UsageError(
+            f"{text!r} is too short: give 0 for no limit, or at least {LEAST_SILENCE_S:g} s"
+        )
     return value
 
 
@@ -76,14 +79,16 @@ def _collectives(text: str) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(filter(None, text.split(","))))
     for name in chosen:
         if name not in ALTERNATIVES:
-            raise UsageError(f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}")
+            raise UsageError(
+                f"there is no {name!r}; the choices are {', '.join(ALTERNATIVES)}"
+            )
     return chosen
 
 
 def _export(text: str) -> tuple[str, ...]:
     name = text.partition("=")[0]
     if not name.replace("_", "a").isalnum():
-        raise UsageError(f"{text!r} is no variable: it is NAME or NAME=VALUE")
+        raise UsageError(f"{text!r} is not a variable: write NAME or NAME=VALUE")
     return (text,)
 
 
@@ -103,9 +108,11 @@ def _decisions(path: str) -> Decisions:
     try:
         return Decisions.parse(Path(path).read_bytes())
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise unread(path, error) from None
     except UsageError as error:
-        raise UsageError(f"{path} is no table of decisions: {error.message}") from None
+        raise UsageError(
+            f"{path} is not a table of decisions: {error.message}"
+        ) from None
 
 
 _SILENCE_S: Final = 10.0
@@ -113,7 +120,7 @@ _SILENCE_S: Final = 10.0
 
 @has_options
 class Common:
-    """What server and clients have alike."""
+    """Options that both the server and the clients have."""
 
     interface: str = option(
         flags="--interface",
@@ -121,7 +128,7 @@ class Common:
         metavar="ADDRESS",
         parse=str,
         default="",
-        help="address (client: or interface, or network) to listen on",
+        help="address to listen on; a client also takes an interface or a network",
     )
 
     ports: range = option(
@@ -130,8 +137,8 @@ class Common:
         metavar="FIRST-LAST",
         parse=port_range,
         default=range(0),
-        help="where server and procs listen for other clients, such as 20000-20100, or one port: a client "
-        "needs one for each proc of a node, with --hosts client one",
+        help="ports on which server and procs listen for other clients, such as 20000-20100. A client "
+        "needs one port for each proc of a node, or one in all with --hosts client",
         shown="any free ones",
         variable=PORTS,
     )
@@ -142,8 +149,8 @@ class Common:
         metavar="LIST",
         parse=str,
         default=None,
-        help="authentication methods, best first, such as 31,1: 31 is impi's challenge, 30 that with TLS, "
-        "1 a key, which a client sends in clear, 0 none",
+        help="authentication methods, best first, such as 31,1. 31 is impi's challenge, 30 the same with "
+        "TLS, 1 a key that a client sends in clear, 0 none",
     )
 
     heartbeat_timeout_s: float = option(
@@ -152,7 +159,7 @@ class Common:
         metavar="S",
         parse=_silence,
         default=_SILENCE_S,
-        help="seconds of silence after which a process of the job that is stopped or cut off is lost; 0: never",
+        help="seconds after which a process of the job that is stopped or cut off counts as lost; 0: never",
         variable="IMPI_HEARTBEAT_TIMEOUT",
     )
 
@@ -162,8 +169,8 @@ class Common:
         metavar="S",
         parse=_some_seconds,
         default=GRACE_S,
-        help="seconds that procs have after SIGTERM, as to save their state, before they are killed; the server needs "
-        "it where it starts clients, too",
+        help="seconds between SIGTERM and SIGKILL, in which procs can save their state. Give it to the "
+        "server, too, if the server starts clients",
         variable="IMPI_GRACE",
     )
 
@@ -172,14 +179,14 @@ class Common:
         side="both",
         parse=bool,
         default=False,
-        help="the job goes on without a client, or a proc of a client without an MPI library, that is "
-        "lost; all clients alike",
+        help="go on without a client that is lost, or without a lost proc of a client that has no MPI "
+        "library. Give it to all clients",
     )
 
 
 @has_options
 class ServerOptions:
-    """The command line of ``impirun -server``, and of ``impirun -relay``."""
+    """The options of ``impirun -server``, and of ``impirun -relay``."""
 
     common: Common = Common()
 
@@ -190,6 +197,7 @@ class ServerOptions:
         parse=_number,
         default=0,
         help="serve a job of COUNT clients",
+        # A client has one bit of the 32 of client_mask (2.3.5).
         range=(1, 32),
         clause="2.3.5",
     )
@@ -210,8 +218,8 @@ class ServerOptions:
         side="server",
         parse=bool,
         default=False,
-        help="encrypt what server, clients and their hosts send each other, by TLS 1.3 under the secret: "
-        "method 30 alone",
+        help="encrypt the traffic between server, clients and their hosts, by TLS 1.3 under the secret "
+        "(authentication method 30 alone)",
     )
 
     file: str = option(
@@ -220,7 +228,7 @@ class ServerOptions:
         metavar="APPFILE",
         parse=str,
         default="",
-        help="start the clients that this file lists, too",
+        help="also start the clients that this file lists",
     )
     """See :mod:`impi.launch.server.appfile` (IMPI 2.2.3)."""
 
@@ -229,8 +237,8 @@ class ServerOptions:
         side="server",
         parse=bool,
         default=False,
-        help="inside a job of Slurm: start server and one client per component; then follow the arguments "
-        "of each client, with a colon between, or those of all",
+        help="inside a job of Slurm, start the server and one client per component. Then give the "
+        "arguments of each client, with a colon between, or one set for all",
     )
     """See :mod:`impi.launch.server.slurm`."""
 
@@ -239,8 +247,9 @@ class ServerOptions:
         side="relay",
         parse=bool,
         default=False,
-        help="accept for clients that have --relay with the address that this prints, until a signal ends it; it takes "
-        "--interface, -port, --ports for them, --heartbeat-timeout and -v, and needs the job's secret",
+        help="accept connections for clients, until a signal ends it. Start these clients with --relay "
+        "and the address that this command prints. It needs the job's secret, and takes --interface, "
+        "-port, --ports (for the clients), --heartbeat-timeout and -v",
     )
     """See :mod:`impi.launch.relay.far_end`."""
 
@@ -249,13 +258,13 @@ class ServerOptions:
         side="server",
         parse=bool,
         default=False,
-        help="tell who joins and ends",
+        help="report each client that joins or ends",
     )
 
 
 @has_options
 class Offer:
-    """A client's offer to the job; checked when made.
+    """The values that a client offers to the job; the constructor checks them.
 
     Raises:
         UsageError: a value is out of its range.
@@ -279,7 +288,7 @@ class Offer:
         metavar="N",
         parse=_number,
         default=ACKMARK,
-        help="packets per acknowledgement",
+        help="number of packets that one acknowledgement covers",
         shown="32, or hiwater",
         range=(1, MAX_UINT4),
         clause="3.9",
@@ -305,6 +314,7 @@ class Offer:
         parse=_number,
         default=None,
         help="highest tag",
+        # Known only once a proc has loaded its MPI library, long after the command line was read.
         shown="the vendor's",
         range=(MIN_TAG_UB, MAX_INT4),
         clause="3.9",
@@ -316,8 +326,10 @@ class Offer:
         side="offer",
         metavar="OCTETS",
         parse=_number,
+        # 2.3.5: -1 tells that the user has chosen nothing, and agrees with a 1024 of others.
         default=-1,
-        help="from here a collective is long; all clients alike",
+        help="size from which collectives take the algorithm for long data; give all clients the "
+        "same",
         shown="1024",
         range=(-1, MAX_INT4),
         clause="2.3.5",
@@ -330,7 +342,7 @@ class Offer:
         metavar="N",
         parse=_number,
         default=-1,
-        help="most clients of a linear collective; all clients alike",
+        help="most clients with which collectives are linear; give all clients the same",
         shown="4",
         range=(-1, MAX_INT4),
         clause="2.3.5",
@@ -343,8 +355,9 @@ class Offer:
         metavar="LIST",
         parse=_collectives,
         default=(),
-        help=f"other readings where the specification is lost, of {','.join(ALTERNATIVES[:-1])}; {REPRODUCIBLE}: the "
-        "bits of reductions depend on nothing but the ranks, which takes longer; all clients alike",
+        help="other readings where the specification's text is lost, from "
+        f"{','.join(ALTERNATIVES[:-1])}. The word {REPRODUCIBLE} makes the bits of reductions depend on "
+        "nothing but the ranks, which takes longer. Give all clients the same",
         label=OwnLabel.C_COLLECTIVES,
     )
 
@@ -354,8 +367,8 @@ class Offer:
         metavar="FILE",
         parse=_decisions,
         default=None,
-        help=f"algorithms of collectives, by impi tune; {SPECIFICATION}: those of IMPI's chapter 4; one client's is "
-        "that of all",
+        help=f"file of impi tune that chooses the algorithms of collectives. The word {SPECIFICATION} takes "
+        "those of IMPI's chapter 4. The choice of one client holds for all",
         label=OwnLabel.C_TUNING,
         variable="IMPI_TUNING",
     )
@@ -365,9 +378,9 @@ class Offer:
         metavar="LEVEL",
         parse=_number,
         default=0,
-        help="the calls of every collective are checked against each other: 1 says which do not fit, 2 explains, 3 "
-        "compares Info arguments, too, 4 is for assertions, of which these operations have none; all clients "
-        "alike",
+        help="check the calls of every collective against each other: 1 names calls that do not fit, "
+        "2 explains, 3 also compares Info arguments. 4 is for assertions, which these operations do "
+        "not have. Give all clients the same",
         shown="0, off",
         range=(0, 4),
         label=OwnLabel.C_VERIFY,
@@ -378,12 +391,15 @@ class Offer:
         for each in options_of(self):
             each.check(getattr(self, each.name))
         if self.ackmark > self.hiwater:
-            raise UsageError(f"--ackmark is {self.ackmark}, but must be 1 to {self.hiwater}", clause="3.9")
+            raise UsageError(
+                f"--ackmark is {self.ackmark}, but must be 1 to {self.hiwater}",
+                clause="3.9",
+            )
 
 
 @has_options
 class Placement:
-    """Which procs there are, where, and what starts them."""
+    """Options for the procs: how many, on which nodes, and what starts them."""
 
     procs: int | None = option(
         flags="-np -n --np",
@@ -402,7 +418,7 @@ class Placement:
         metavar="NAME",
         parse=str,
         default="pure",
-        help="what moves messages inside the client; 'impilab ls vendors' shows all",
+        help="MPI library that moves messages inside the client; 'impilab ls vendors' lists them",
         shown="pure, which needs no library",
     )
 
@@ -412,7 +428,7 @@ class Placement:
         metavar="DIR",
         parse=str,
         default="",
-        help="where that MPI library is installed",
+        help="folder where that MPI library is installed",
     )
 
     nodes: str = option(
@@ -421,7 +437,7 @@ class Placement:
         metavar="LIST",
         parse=str,
         default="",
-        help="NODE:SLOTS,NODE:SLOTS,...",
+        help="nodes of the procs, as NODE:SLOTS,NODE:SLOTS,...",
         shown="this machine",
     )
 
@@ -431,7 +447,8 @@ class Placement:
         metavar="FILE",
         parse=str,
         default="",
-        help="a line for each node in place of --nodes: 'NODE slots=N', as Open MPI has it, or 'NODE:N', as MPICH does",
+        help="file with a line for each node, instead of --nodes: 'NODE slots=N' as for Open MPI, or "
+        "'NODE:N' as for MPICH",
     )
 
     host: str = option(
@@ -440,8 +457,8 @@ class Placement:
         metavar="LIST",
         parse=str,
         default="",
-        help="the machine where this client runs, by ssh in the same folder, or NODE:SLOTS,NODE:SLOTS,...: then it "
-        "runs on the first one, and its procs on all; --nodes places procs alone",
+        help="machine where this client runs, by ssh in the same folder. With NODE:SLOTS,NODE:SLOTS,... "
+        "it runs on the first node, and its procs on all; --nodes places procs alone",
         shown="this machine",
     )
 
@@ -450,9 +467,10 @@ class Placement:
         side="client",
         parse=str,
         default="auto",
-        help="what starts the procs of an MPI library: its own mpiexec, or (pmi) impirun itself, as the process "
-        "manager of libraries that speak PMI-1, such as MPICH; auto: impirun where it can and all procs are on this "
-        "machine, else mpiexec; outer: srun --mpi=pmi2 or mpiexec has started impirun once for each proc (pure only)",
+        help="program that starts the procs of an MPI library. mpiexec: the library's own. pmi: impirun "
+        "itself, as process manager of libraries that speak PMI-1, such as MPICH. auto: impirun if it "
+        "can and all procs are on this machine, otherwise mpiexec. outer: srun --mpi=pmi2 or mpiexec "
+        "has started impirun once for each proc (only with --vendor pure)",
         shown="auto",
         choices=LAUNCHERS,
     )
@@ -460,14 +478,15 @@ class Placement:
 
 @has_options
 class Reach:
-    """How the hosts of this client and those of others meet."""
+    """Options for the connections between hosts of this client and of other clients."""
 
     hosts: str = option(
         flags="--hosts",
         side="client",
         parse=str,
         default="proc",
-        help="what connects to other clients: each proc, an agent on every node, or one agent for all procs",
+        help="processes that connect to other clients: each proc, an agent on every node, or one agent "
+        "for the whole client",
         shown="proc",
         choices=HOSTS,
     )
@@ -478,9 +497,9 @@ class Reach:
         metavar="ADDRESS:PORT",
         parse=str,
         default="",
-        help="the line of an impirun -relay, where this client's hosts take the connections of others, which they only "
-        "fetch from there: behind NAT or a firewall that lets none in",
-        shown="they are reached themselves",
+        help="line that impirun -relay has printed. Use it behind NAT or a firewall that lets no "
+        "connection in: the relay accepts for this client's hosts, which fetch the connections there",
+        shown="hosts accept connections themselves",
         variable=variables.RELAY,
     )
 
@@ -490,8 +509,8 @@ class Reach:
         metavar="ADDRESS",
         parse=str,
         default="",
-        help="address, interface or network of the nodes that hosts connect to those of other clients from, where that "
-        "is not the one that they advertise",
+        help="address, interface or network from which this client's hosts connect to other clients, if "
+        "it differs from the one that they advertise",
         shown="the one of --interface",
     )
 
@@ -500,8 +519,17 @@ class Reach:
         side="client",
         parse=bool,
         default=False,
-        help="refuse hosts of IMPI 0.0 that connect from another address than their client is known by, and end the "
-        "job, in place of a warning",
+        help="end the job, and do not only warn, if a host of IMPI 0.0 connects from an address "
+        "not known as its client's",
+    )
+
+    own_network: bool = option(
+        flags="--own-network",
+        side="client",
+        parse=bool,
+        default=False,
+        help="let the MPI library, its mpiexec and srun send in clear between this client's nodes, "
+        "even with --tls. Give it only if no stranger reads that network",
     )
 
     impi_version: str = option(
@@ -509,7 +537,7 @@ class Reach:
         side="client",
         parse=str,
         default="",
-        help="offer this version only, even to clients that have ours",
+        help="offer this version of IMPI only, even to clients of impi, which have a later one",
         choices=("0.0",),
     )
 
@@ -518,7 +546,8 @@ class Reach:
         side="client",
         parse=bool,
         default=False,
-        help="user data between clients is external32, even where all of them have it alike in memory",
+        help="send user data between clients as external32, even if all clients store it in the same "
+        "form",
     )
 
     lazy: bool = option(
@@ -526,8 +555,8 @@ class Reach:
         side="client",
         parse=bool,
         default=False,
-        help="procs of two clients connect when the first message needs it, and not at the start; where "
-        "all clients have this option",
+        help="connect procs of two clients at their first message, and not at the start. It takes "
+        "effect if all clients have this option",
     )
 
     quirks: Quirks = option(
@@ -536,14 +565,15 @@ class Reach:
         metavar="LIST",
         parse=_quirks,
         default=Quirks(),
-        help="little-endian: user data is native, not external32; reduce-on-p2p: Reduce uses the point-to-point "
-        "context id, and tag 190 is its own. LAM/MPI: little-endian,reduce-on-p2p",
+        help="deviations of other clients. little-endian: user data is native, not external32. "
+        "reduce-on-p2p: Reduce uses the point-to-point context id, and tag 190 is its own. For "
+        "LAM/MPI, give little-endian,reduce-on-p2p",
     )
 
 
 @has_options
 class Running:
-    """How the program runs, and for how long."""
+    """Options for how the program runs, and for how long."""
 
     handles: str = option(
         flags="--handles",
@@ -551,9 +581,9 @@ class Running:
         metavar="ABI",
         parse=_abi,
         default="",
-        help="programs get mpi4py itself, so that extension modules compiled for this ABI of MPI can take handles of C "
-        "from its objects",
-        shown="impi.MPI, which has none",
+        help="give programs mpi4py itself. Extension modules compiled for this ABI of MPI can then take "
+        "handles of C from its objects",
+        shown="impi.MPI, which has no such handles",
         choices=ABIS,
         variable="IMPI_HANDLES",
     )
@@ -564,8 +594,9 @@ class Running:
         metavar="ABI",
         parse=_abi,
         default="",
-        help="impi's library of this ABI of MPI is in all processes of the program, which opens libmpi while it runs",
-        shown="that of each program that is linked with libmpi",
+        help="load impi's library of this ABI of MPI into all processes of the program. A program that "
+        "opens libmpi while it runs needs it",
+        shown="the ABI of each program that is linked with libmpi",
         choices=ABIS,
         variable="IMPI_ABI",
     )
@@ -575,7 +606,8 @@ class Running:
         side="client",
         parse=bool,
         default=False,
-        help="a compiled program has impi's library alone, even if it was compiled for this client's",
+        help="give a compiled program impi's library alone, even if it was compiled for the library of "
+        "this client",
     )
 
     explain: bool = option(
@@ -583,7 +615,8 @@ class Running:
         side="client",
         parse=bool,
         default=False,
-        help="say how the program reaches MPI, start it, and say who connects to whom, and to which ports",
+        help="print how the program reaches MPI, start it, and print which processes connect, and to "
+        "which ports",
     )
 
     label: bool = option(
@@ -591,7 +624,7 @@ class Running:
         side="client",
         parse=bool,
         default=False,
-        help="before each line of output stand the numbers of client and rank",
+        help="put the numbers of client and rank before each line of output",
     )
 
     exports: tuple[str, ...] = option(
@@ -600,7 +633,8 @@ class Running:
         metavar="VAR[=VALUE]",
         parse=_export,
         default=(),
-        help="procs on all nodes get this variable, as it is here or with that value; may come several times",
+        help="give procs on all nodes this variable, with its value here or with VALUE; you may repeat "
+        "the option",
         many=True,
     )
 
@@ -620,13 +654,13 @@ class Running:
         metavar="S",
         parse=_some_seconds,
         default=60.0,
-        help="seconds that procs may start after the first",
+        help="seconds after the start of the first proc in which all others must start",
     )
 
 
 @has_options
 class ClientOptions:
-    """The command line of ``impirun -client``."""
+    """The options of ``impirun -client``, and its program with arguments."""
 
     rank: int
     """The number of this client."""
@@ -646,7 +680,7 @@ VENDORS: Final = Option(
     metavar="DIR",
     parse=str,
     default="",
-    help="has a folder for each vendor, as images/ of a checkout has",
+    help="folder that has a folder for each vendor, as images/ of a checkout has",
     variable=variables.VENDORS,
 )
 PREFIX: Final = Option(
@@ -654,7 +688,8 @@ PREFIX: Final = Option(
     metavar="DIR",
     parse=str,
     default="",
-    help="ends in the vendor's name, as in _MPICH: where that library is installed",
+    help="folder where a vendor's library is installed; the variable ends in the vendor's name, as in "
+    "_MPICH",
     variable=variables.PREFIX,
 )
 

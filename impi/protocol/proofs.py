@@ -1,9 +1,10 @@
 """Proofs that both ends of a connection know one secret, which itself never travels.
 
 Each end sends a nonce. Each end then sends HMAC-SHA256 (RFC 2104) over its role, both nonces, and
-what both must agree on. So a proof is useless on another connection, for another pair of ends, and
-in the other direction. Server and clients use it (:mod:`impi.protocol.startup.challenge`), the
-hosts of different clients, the procs of one client, and the procs and impirun.
+octets on which both must agree. So a proof is useless on another connection, for another pair of
+ends, and in the other direction. Server and clients use it
+(:mod:`impi.protocol.startup.challenge`), the hosts of different clients, the procs of one client,
+and the procs and impirun.
 
 The modules hashlib and hmac load OpenSSL, which costs each process 5 ms and 4 MiB. So SHA-256 is
 the interpreter's own here, as it is in the module random, and HMAC is written out.
@@ -22,7 +23,17 @@ except ImportError:
     except ImportError:
         from hashlib import sha256
 
-__all__ = ["ANSWER_SIZE", "NONCE_SIZE", "PROOF_SIZE", "Keeper", "Knock", "compare_digest", "prove", "proves", "sha256"]
+__all__ = [
+    "ANSWER_SIZE",
+    "NONCE_SIZE",
+    "PROOF_SIZE",
+    "Keeper",
+    "Knock",
+    "compare_digest",
+    "prove",
+    "proves",
+    "sha256",
+]
 
 NONCE_SIZE: Final = 32
 """Octets of a nonce; fresh ones come from ``os.urandom``."""
@@ -32,25 +43,34 @@ ANSWER_SIZE: Final = NONCE_SIZE + PROOF_SIZE
 """Octets that the accepting end sends: its nonce and its proof."""
 
 _BLOCK: Final = 64  # Octets that SHA-256 takes at a time
+# The two paddings of RFC 2104, as tables by which `translate` applies them at once.
 _INNER: Final = bytes(octet ^ 0x36 for octet in range(256))
 _OUTER: Final = bytes(octet ^ 0x5C for octet in range(256))
 
 
 def prove(secret: bytes, role: str, *parts: bytes) -> bytes:
     """Return the proof of ``role`` over ``parts``, whose lengths count, too."""
-    return hmac(secret, b"".join(len(part).to_bytes(8, "big") + part for part in (role.encode(), *parts)))
+    # Lengths go in front: else octets could be moved from one part to the next without a trace.
+    return hmac(
+        secret,
+        b"".join(
+            len(part).to_bytes(8, "big") + part for part in (role.encode(), *parts)
+        ),
+    )
 
 
 def hmac(key: bytes, text: bytes) -> bytes:
     """Return HMAC-SHA256 of ``text`` (RFC 2104)."""
+
     block = (key if len(key) <= _BLOCK else sha256(key).digest()).ljust(_BLOCK, b"\0")
     inner = sha256(block.translate(_INNER) + text).digest()
     digest: bytes = sha256(block.translate(_OUTER) + inner).digest()
+
     return digest
 
 
 def proves(proof: bytes, secret: bytes, role: str, *parts: bytes) -> bool:
-    """Return whether ``proof`` is that of :func:`prove`; the time tells nothing."""
+    """Return whether ``proof`` is that of :func:`prove`, in a time that tells nothing about it."""
     return bool(compare_digest(proof, prove(secret, role, *parts)))
 
 
@@ -58,8 +78,8 @@ class Knock:
     """The connecting end: it sends ``nonce``, gets an answer, and sends :meth:`closing`.
 
     Args:
-        secret: what both ends know.
-        about: what both ends must agree on, such as their numbers.
+        secret: known to both ends.
+        about: octets that both ends must agree on, such as their numbers.
         nonce: a fresh one.
     """
 
@@ -73,6 +93,7 @@ class Knock:
         theirs, proof = answer[:NONCE_SIZE], answer[NONCE_SIZE:]
         if not proves(proof, self._secret, "keeper", self._about, self.nonce, theirs):
             return None
+
         return prove(self._secret, "knock", self._about, self.nonce, theirs)
 
 
@@ -80,17 +101,19 @@ class Keeper:
     """The accepting end: it sends :attr:`answer` to a nonce and checks the closing.
 
     Args:
-        secret: what both ends know.
-        about: what both ends must agree on.
+        secret: known to both ends.
+        about: octets that both ends must agree on.
         theirs: the nonce of the connecting end.
         nonce: a fresh one of this end.
     """
 
-    def __init__(self, secret: bytes, about: bytes, theirs: bytes, nonce: bytes) -> None:
+    def __init__(
+        self, secret: bytes, about: bytes, theirs: bytes, nonce: bytes
+    ) -> None:
         self._secret = secret
         self._signed = (about, theirs, nonce)
         self.answer = nonce + prove(secret, "keeper", *self._signed)
-        """What to send."""
+        """The octets to send: nonce and proof."""
 
     def accepts(self, closing: bytes) -> bool:
         """Return whether the connecting end has proved that it knows the secret."""
@@ -98,8 +121,9 @@ class Keeper:
 
 
 def veil(session: bytes, role: str, text: bytes) -> bytes:
-    """Return the text under a stream of octets that only this session has, or the contrary."""
+    """Encrypt or decrypt a text by a stream of octets that only this session has."""
     stream = bytearray()
     for number in range(-(-len(text) // PROOF_SIZE)):
         stream += prove(session, f"{role} veil", number.to_bytes(8, "big"))
+
     return bytes(a ^ b for a, b in zip(text, stream, strict=False))

@@ -1,8 +1,8 @@
 """Departures of other clients from IMPI 0.0 that their packets do not reveal.
 
-Nobody negotiates these: the user names them for the job (``--peer-quirks``), at all our clients.
-``peer_quirks`` in images/NAME/NAME.toml says which vendor has which. What one MPI library needs of
-us is another thing: :mod:`impi.rank.vendors.native`.
+They are not negotiated: the user names them for the job (``--peer-quirks``), at all our clients.
+``peer_quirks`` in images/NAME/NAME.toml says which vendor has which. Adjustments to one MPI library
+below us are in :mod:`impi.rank.vendors.native`.
 """
 
 from __future__ import annotations
@@ -32,5 +32,8 @@ class Quirks:
         known = {name.replace("_", "-"): name for name in names_of(cls)}
         for word in words:
             if word not in known:
-                raise UsageError(f"there is no quirk {word!r}; the quirks are {', '.join(known)}")
+                raise UsageError(
+                    f"there is no quirk {word!r}; the quirks are {', '.join(known)}"
+                )
+
         return cls(**{known[word]: True for word in words})

@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import (
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    cast,
+    dataclass_transform,
+)
 
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, unread
 from impi.base.records import record, replaced
 from impi.protocol.wire import Label, OwnLabel
 
@@ -23,7 +32,9 @@ T_co = TypeVar("T_co", covariant=True)
 _DIGITS: Final = 18
 _SHOWN: Final = 80
 _OTHERS: Final = 0o077  # Rights of group and others
-Side: TypeAlias = Literal["both", "server", "relay", "client", "part", "offer", "peers", "procs"]
+Side: TypeAlias = Literal[
+    "both", "server", "relay", "client", "part", "offer", "peers", "procs"
+]
 
 SIDES: Final[dict[Side, tuple[str, str]]] = {
     "both": ("server and client", ""),
@@ -31,8 +42,11 @@ SIDES: Final[dict[Side, tuple[str, str]]] = {
     "relay": ("a relay", "-relay"),
     "client": ("a client", "-client"),
     "part": ("a client of one command for all, between colons", ""),
-    "offer": ("what the client offers to the job", "-client"),
-    "peers": ("what the other clients do against IMPI 0.0; say it to every client alike", "-client"),
+    "offer": ("offers of the client to the job", "-client"),
+    "peers": (
+        "deviations of other clients from IMPI 0.0; give all clients the same",
+        "-client",
+    ),
     "procs": ("environment", ""),
 }
 """The title of the options of a side, and the option that must be given with them."""
@@ -58,7 +72,7 @@ class Option(Generic[T_co]):
     range: tuple[int, int] | None = None
     """The least and the highest value."""
     clause: str = ""
-    """Where IMPI 0.0 has the range."""
+    """The clause of IMPI 0.0 that has the range."""
     label: Label | OwnLabel | None = None
     """The label that tells the value to other clients (IMPI 2.3.5)."""
     variable: str = ""
@@ -80,13 +94,21 @@ class Option(Generic[T_co]):
         """The help with the default."""
         number = isinstance(self.default, (int, float)) and self.default > 0
         shown = self.shown or (f"{self.default:g}" if number else "")
+
         return f"{self.help} (default: {shown})" if shown else self.help
 
     def check(self, value: object) -> None:
         """Raise UsageError for a number out of the range."""
-        if self.range and isinstance(value, int) and not self.range[0] <= value <= self.range[1]:
+        if (
+            self.range
+            and isinstance(value, int)
+            and not self.range[0] <= value <= self.range[1]
+        ):
             least, most = self.range
-            raise UsageError(f"{self.title} is {value}, but must be {least} to {most}", clause=self.clause)
+            raise UsageError(
+                f"{self.title} is {value}, but must be {least} to {most}",
+                clause=self.clause,
+            )
 
     def read(self, text: str, source: str = "") -> T_co:
         """Return the value of a text from ``source`` (default: the option). Raises UsageError."""
@@ -94,7 +116,9 @@ class Option(Generic[T_co]):
             value = self.parse(text)
         except UsageError as error:
             raise UsageError(f"{source or self.title}: {error.message}") from None
+
         self.check(value)
+
         return value
 
     def of(self, environ: Mapping[str, str]) -> T_co:
@@ -141,33 +165,47 @@ def option(
     return cast(T, declared)
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option,))
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(option,)
+)
 def has_options(cls: C) -> C:
     """Make a class a record whose values are set by name, and whose fields may be options.
 
     A field whose default is such a record is a part: its options are among those of the class.
     :func:`options_of` returns these.
     """
+
     options: list[Option[object]] = []
+
     parts: dict[str, type] = {}
     for name, value in list(vars(cls).items()):
+        # The class keeps the default where the declaration stood, so `record` sees a plain field.
         if isinstance(value, Option):
             options.append(replaced(value, field=name))
             setattr(cls, name, value.default)
         elif hasattr(value, "_options"):
             options += options_of(value)
             parts[name] = type(value)
+
     made = record(kw_only=True)(cls)
+    # In the order of the class body, which is the order of the help.
     made._options, made._parts = tuple(options), parts
+
     return made
 
 
 def made(kind: type[T], **values: Any) -> T:
     """Return a record of options; the values of its parts are given by their own names."""
     parts: dict[str, type] = kind._parts  # type: ignore[attr-defined]
+    # The command line is flat: each part takes the names that it knows.
     for name, part in parts.items():
-        own = {each.field: values.pop(each.field) for each in options_of(part) if each.field in values}
+        own = {
+            each.field: values.pop(each.field)
+            for each in options_of(part)
+            if each.field in values
+        }
         values.setdefault(name, part(**own))
+
     return kind(**values)
 
 
@@ -183,32 +221,41 @@ def seconds(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
+
+    # The function float() also reads "nan" and "inf", by which a wait would
+    # never end, or end at once.
     if not (isfinite(value) and value >= 0.0):
         raise UsageError(f"{text!r} is not a number of seconds from 0")
+
     return value
 
 
 def _octets(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS:
         raise UsageError(f"{text[:_SHOWN]!r} is not a number of octets, such as 2048")
+
     return int(text)
 
 
 def _text_or_file(text: str) -> str:
     """Return the text, or that of the file after @; UsageError: others may read the file."""
+
     if not text.startswith("@"):
         return text.strip()
+
     from pathlib import Path  # procs read this module, but no file
 
     file = Path(text[1:])
     try:
+        # Refused, not mended: others may have read the secret already.
         if file.stat().st_mode & _OTHERS:
             raise UsageError(f"{file} can be read by others: 'chmod 600 {file}'")
+
         return file.read_text("utf-8").strip()
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        raise unread(file, error) from None
     except UnicodeDecodeError:
-        raise UsageError(f"{file} is no text in UTF-8") from None
+        raise UsageError(f"{file} is not text in UTF-8") from None
 
 
 SPIN: Final = Option(
@@ -216,8 +263,8 @@ SPIN: Final = Option(
     metavar="SECONDS",
     parse=seconds,
     default=None,
-    help="how long a wait looks again and again before it sleeps; 0: it sleeps at once",
-    shown="at most 0.001 as long as that pays, 0.00002 where ranks outnumber cores",
+    help="time that a wait polls before it sleeps; 0: it sleeps at once",
+    shown="at most 0.001 as long as that pays; 0.00002 for most ranks where they outnumber cores",
     variable="IMPI_SPIN",
 )
 ZERO_COPY: Final = Option(
@@ -225,7 +272,7 @@ ZERO_COPY: Final = Option(
     metavar="OCTETS",
     parse=_octets,
     default=2048,
-    help="derived datatypes whose contiguous blocks have at least so many octets are not packed",
+    help="least size of the contiguous blocks of a derived datatype that is sent without packing",
     variable="IMPI_ZERO_COPY",
 )
 AUTH_KEY: Final = Option(
@@ -233,7 +280,7 @@ AUTH_KEY: Final = Option(
     metavar="NUMBER",
     parse=str,
     default="",
-    help="what all clients and the server must know: 0 to 2^64-1",
+    help="key of the job, from 0 to 2^64-1; the server and all clients must have the same",
     variable="IMPI_AUTH_KEY",
 )
 AUTH_SECRET: Final = Option(
@@ -241,7 +288,8 @@ AUTH_SECRET: Final = Option(
     metavar="TEXT",
     parse=_text_or_file,
     default="",
-    help="what all clients and the server must know, 16 characters or more, or @FILE with that text; it never travels",
+    help="secret of the job, 16 characters or more, or @FILE with that text; the server and all "
+    "clients must have the same. It is never sent",
     variable="IMPI_AUTH_SECRET",
 )
 AUTH_WEAK: Final = Option(
@@ -249,7 +297,7 @@ AUTH_WEAK: Final = Option(
     metavar="1",
     parse=str,
     default="",
-    help="secrets and keys that can be guessed are taken; even if empty",
+    help="accept secrets and keys that somebody could guess. The variable counts even if empty",
     variable="IMPI_AUTH_WEAK",
 )
 AUTH_NONE: Final = Option(
@@ -257,7 +305,7 @@ AUTH_NONE: Final = Option(
     metavar="1",
     parse=str,
     default="",
-    help="no authentication, for closed networks only; even if empty",
+    help="no authentication, for closed networks only. The variable counts even if empty",
     variable="IMPI_AUTH_NONE",
 )
 NAMESERVER: Final = Option(
@@ -265,6 +313,6 @@ NAMESERVER: Final = Option(
     metavar="HOST:PORT",
     parse=str,
     default="",
-    help="the server whose published names the procs use, in place of their own job's",
+    help="server whose published names the procs use, instead of the names of their own job",
     variable="IMPI_NAMESERVER",
 )

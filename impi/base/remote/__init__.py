@@ -1,11 +1,11 @@
-"""Processes on nodes, started, watched and ended so that nothing of them survives.
+"""Processes on nodes: started, watched and ended, such that none survives its owner.
 
-On the node: ``starter`` starts processes and tells how they fare, ``processes`` finds and ends
-them, ``forkserver`` has a starter for each of many commands and does errands. On our side:
-``commands`` sends these programs there, and asks over a pipe or over ``ssh``; ``supervised`` is one
-command. The lab uses all of it, impirun the starter with its own loop
+On the node, ``starter`` starts processes and reports on them, ``processes`` finds and ends them,
+and ``forkserver`` runs many commands, each under a starter of its own. On our side, ``commands``
+sends these programs to the node and talks to them over a pipe or over ``ssh``, and ``supervised``
+is one command. The lab uses all of it; impirun uses the starter, with a loop of its own
 (:mod:`impi.launch.client.children`).
 
-This package must stay cheap to import and import nothing by itself: the starter runs on every node.
-Only our side imports anything of impi, the errors.
+The starter runs on every node, so this package must stay cheap to import and import nothing by
+itself. Only the modules on our side import from impi, namely the errors.
 """

@@ -1,15 +1,18 @@
-"""Processes below this one: start them, find them, end them without leftovers.
+"""Start processes below this one, find them, and end them without leftovers.
 
-Process groups and sessions are not enough: launchers give every proc its own session. So this
-process becomes the *subreaper* of its descendants: orphans stay in the tree below it, and a walk
-through /proc finds them. Linux and the standard library only: this file is sent to nodes
-(:mod:`impi.base.remote.commands`).
+Process groups and sessions do not find all of them, because launchers give every proc a session of
+its own. So this process becomes the *subreaper* of its descendants: orphans become its children
+instead of init's. A walk through /proc from this process downwards then finds every descendant.
+:func:`end` sends TERM, and KILL after a grace, and walks again until nothing is left.
+
+Linux and the standard library only: this file is sent to nodes (:mod:`impi.base.remote.commands`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import math
 import os
 import signal
@@ -23,40 +26,60 @@ from impi.base.remote.patience import Patience
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
-_STAT = 1 << 12  # more than the octets of /proc/PID/stat
-_ENDED = (b"Z", b"X")  # states of processes that are not reaped
-_LATE_S = 2.0
-_GIVE_UP_S = 5.0  # survives KILL: stuck in the kernel, or another user's
+_STAT = 1 << 12  # more octets than /proc/PID/stat has
+_ENDED = (b"Z", b"X")  # states of processes that have ended and are not reaped
+_LATE_S = 2.0  # TERM comes at least this long before KILL, or after half the grace
+# A process that survives KILL is stuck in the kernel, or another user's
+_GIVE_UP_S = 5.0
+MORE_PROCESSES = (
+    "'ulimit -u' shows how many processes and threads this user may have: raise that"
+)
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Asked before anything of ours handles it: nohup ignores it, and programs inherit that.
-_HANGUP = signal.SIG_IGN if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else signal.SIG_DFL
+# Asked before a handler of ours is set: under nohup it is ignored, and programs must inherit that.
+_HANGUP = (
+    signal.SIG_IGN
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    else signal.SIG_DFL
+)
 
 
 def become_subreaper() -> None:
-    """Make orphans of this process tree children of this process."""
+    """Let orphaned descendants of this process become its children."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def kill_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends."""
+    """Let the kernel kill this process as soon as its parent ends."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
+def why_not_started(error: Exception) -> str:
+    """Return why a process could not be started, and the cure at a user's limit of processes."""
+    # The kernel's EAGAIN says "Resource temporarily unavailable", and does not name the resource.
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        return f"no more processes: {MORE_PROCESSES}"
+
+    return getattr(error, "strerror", None) or str(error)
+
+
 def fork(streams: Sequence[int], work: Callable[[], object], title: bytes = b"") -> int:
-    """Run ``work`` in a fork with the signals, session and descriptors of a fresh Python.
+    """Run ``work`` in a fork that has the signals, session and descriptors of a fresh Python.
 
     Args:
-        streams: descriptors that become standard input, output and error, and further ones; as many
-            as there are.
-        work: its result, or that of a ``SystemExit``, is the exit status.
-        title: name of the command in ``ps``; empty: no change.
+        streams: descriptors that become 0, 1, 2 and so on there; all others are closed.
+        work: the function. Its result, or the code of its ``SystemExit``, is the exit status.
+        title: name of the process in ``ps``; empty: no change.
 
     Returns:
-        The process id. The caller closes its ends of ``streams``.
+        The process id. Close your ends of ``streams``.
     """
+
     pid = os.fork()
+    # Two processes go on from here: the parent returns, the child never does.
     if pid:
         return pid
+
+    # Until the work has ended there is no success.
     status = 1
     try:
         _settle(streams, title)
@@ -68,28 +91,38 @@ def fork(streams: Sequence[int], work: Callable[[], object], title: bytes = b"")
     finally:
         try:
             for stream in (sys.stdout, sys.stderr):
-                with contextlib.suppress(Exception):  # the work may have put anything there
+                # The work may have replaced the streams
+                with contextlib.suppress(Exception):
                     stream.flush()
         finally:
-            os._exit(status)  # whatever happens: the caller's frames are not ours
+            # In every case: returning would run the parent's code a second time, and exit
+            # functions of the parent, too.
+            os._exit(status)
 
 
 def _settle(streams: Sequence[int], title: bytes) -> None:
     signal.set_wakeup_fd(-1)
+    # Handlers of the parent are Python functions of its loop, and mean nothing here. Ignored
+    # signals stay ignored, as over an exec.
     for number in signal.valid_signals():
-        if callable(signal.getsignal(number)):  # a handler of the caller
+        if callable(signal.getsignal(number)):  # a handler of the parent
             signal.signal(number, signal.SIG_DFL)
+
     signal.signal(signal.SIGHUP, _HANGUP)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # A session of its own, as every program gets: a signal for the group of the parent stops here.
     os.setsid()
     for place, descriptor in enumerate(streams):
         os.dup2(descriptor, place)
-    # Open ones only: the limit of descriptors may be millions.
+
+    # The open ones only, by /proc: the limit of descriptors may be millions.
     for held in map(int, os.listdir("/proc/self/fd")):
         if held >= max(3, len(streams)):
             with contextlib.suppress(OSError):
                 os.close(held)
+
     if title:
         with contextlib.suppress(OSError), open("/proc/self/comm", "wb") as file:
             file.write(title)
@@ -98,6 +131,7 @@ def _settle(streams: Sequence[int], title: bytes) -> None:
 def _status(result: object) -> int:
     if result is None or isinstance(result, int):
         return (result or 0) & 0xFF
+
     print(result, file=sys.stderr)
     return 1
 
@@ -116,15 +150,16 @@ def spawn(
         argv: the program and its arguments.
         streams: standard input, output and error; None: the caller's.
         env: all variables; None: the caller's.
-        cwd: the folder; None: the caller's.
-        tied: whether the kernel kills it when the caller ends.
+        cwd: the working folder; None: the caller's.
+        tied: whether the kernel kills the program when the caller ends. That needs a full fork.
 
     Returns:
-        The process id; the caller waits for it.
+        The process id, for you to wait for.
 
     Raises:
-        OSError: no such program or folder.
+        OSError: there is no such program or folder.
     """
+
     stdin, stdout, stderr = streams
     process = subprocess.Popen(
         argv,
@@ -136,26 +171,30 @@ def spawn(
         start_new_session=True,
         preexec_fn=kill_with_parent if tied else None,  # noqa: PLW1509  (one thread)
     )
-    process.returncode = 0  # the caller waits, by the process id
+    # So that Popen does not take the status, which is the caller's
+    process.returncode = 0
+
     return process.pid
 
 
 class Groups(dict[int, int]):
-    """The process group of each process."""
+    """Process groups by process id, and the stopped processes among them."""
 
     def __init__(self, groups: Mapping[int, int], stopped: set[int]) -> None:
         super().__init__(groups)
-        self.stopped = stopped  # those that a signal has stopped (state T; under a debugger it is t)
+        # Stopped by a signal (state T); under a debugger the state is t
+        self.stopped = stopped
 
 
 def _fields(pid: int | str) -> list[bytes]:
-    """Return state, parent, group and so on of a process or thread (proc(5)); empty: it is gone."""
-    # Octets: any user may name a process as he likes, in any encoding, with spaces and parentheses.
-    # By bare calls: open() makes seven more of them, and looks read these files all the time.
+    """Return the fields of a process or thread from its state on (proc(5)); empty: it is gone."""
+    # As octets: a process's name is chosen by its user, in any encoding, with spaces and
+    # parentheses. By bare system calls: open() makes seven more, and these files are read often.
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return []
+
     try:
         return os.read(file, _STAT).rpartition(b")")[2].split()
     except OSError:
@@ -180,70 +219,94 @@ def parent(pid: int) -> int:
 
 
 def lives(pid: int) -> bool:
-    """Whether a process has not ended; one that has may not be reaped yet."""
+    """Return whether a process runs; one that has ended and is not reaped does not."""
     return bool(fields := _fields(pid)) and fields[0] not in _ENDED
 
 
 def wants_processor(pid: int) -> bool:
-    """Whether a thread of a process runs, or would if a processor were free (state R)."""
+    """Return whether a thread of a process runs or waits for a processor (state R)."""
     with contextlib.suppress(OSError):
+        # Each thread has a state of its own; that of the process is the
+        # first one's, which may sleep.
         for thread in os.listdir(f"/proc/{pid}/task"):
             if _fields(f"{pid}/task/{thread}")[:1] == [b"R"]:
                 return True
+
     return False
 
 
 def began(pid: int) -> float:
-    """Return when a process began, in seconds since the epoch; infinity: it has ended."""
+    """Return the time when a process began, in seconds since the epoch; infinity: it is gone."""
     fields = _fields(pid)
     if not fields:
         return math.inf
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+
+    return (
+        time.time()
+        - time.clock_gettime(time.CLOCK_BOOTTIME)
+        + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    )
 
 
 def everybody() -> list[int]:
-    """Return the process ids of this machine, or of this container; some may have ended."""
+    """Return all process ids of this machine or container; some may have ended already."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
 def descendants(more: Iterable[int] = (), under: Iterable[int] = ()) -> Groups:
-    """Return living processes below this one, and ``more``, with their groups; no zombies.
+    """Return the living processes below this one with their groups, without zombies.
 
-    ``under``: more processes of which those below are wanted, too.
+    Args:
+        more: further processes to include.
+        under: further processes to include, with those below them.
     """
     return _below(_read(everybody()), more, under)
 
 
 class Family:
-    """The processes below this one, look after look.
+    """Finds the processes below this one again and again, at a low cost on a busy machine.
 
-    A look reads of each process below this one how it is. Of others it reads once who their parents
-    are: none ever comes to be below. One that gets the number of an ended one has another inode in
-    /proc.
+    A look reads the state of each process below this one. For all other processes it reads the
+    parent once: they never come to be below this one, so they are skipped from then on. A new
+    process with the number of an ended one has another inode in /proc.
     """
 
     def __init__(self) -> None:
-        self._others: dict[int, int] = {}  # inodes of processes elsewhere
+        # Inodes in /proc of processes that are not below this one
+        self._others: dict[int, int] = {}
 
     def look(self, more: Iterable[int] = ()) -> Groups:
-        """Return what :func:`descendants` returns."""
+        """Return the same as :func:`descendants`."""
+
         with os.scandir("/proc") as folder:
-            here = {int(entry.name): entry.inode() for entry in folder if entry.name.isdecimal()}
-        self._others = {pid: inode for pid, inode in self._others.items() if here.get(pid) == inode}
+            here = {
+                int(entry.name): entry.inode()
+                for entry in folder
+                if entry.name.isdecimal()
+            }
+
+        # The inode tells a new process from an ended one whose number it has got.
+        self._others = {
+            pid: inode for pid, inode in self._others.items() if here.get(pid) == inode
+        }
         more = list(more)
+        # On a busy machine most processes are others': this is what makes a second look cheap.
         read = _read({*more, *(here.keys() - self._others.keys())})
-        # From the roots down: where a parent has ended meanwhile, the next look tells.
+        # A process is counted as another's only if its line of parents leads to a root. If a parent
+        # has ended in between, the next look decides.
         own, children = os.getpid(), _children(read)
         children.pop(own, None)
+
         roots = [pid for pid in children if pid == 0 or pid in self._others]
         for pid in _all_below(children, roots):
             if pid in here and pid != own:
                 self._others[pid] = here[pid]
+
         return _below(read, more, ())
 
 
 def _read(pids: Iterable[int]) -> dict[int, list[bytes]]:
-    """Return what :func:`_fields` tells of those that exist."""
+    """Return the fields of those processes that exist."""
     return {pid: fields for pid in pids if (fields := _fields(pid))}
 
 
@@ -251,102 +314,136 @@ def _children(read: Mapping[int, Sequence[bytes]]) -> dict[int, list[int]]:
     children: dict[int, list[int]] = {}
     for pid, (_, parent, *_) in read.items():
         children.setdefault(int(parent), []).append(pid)
+
     return children
 
 
-def _all_below(children: Mapping[int, Iterable[int]], roots: Iterable[int]) -> list[int]:
+def _all_below(
+    children: Mapping[int, Iterable[int]], roots: Iterable[int]
+) -> list[int]:
     found: list[int] = []
+
     todo = list(roots)
     while todo:
         below = children.get(todo.pop(), ())
         found += below
         todo += below
+
     return found
 
 
-def _below(read: Mapping[int, Sequence[bytes]], more: Iterable[int], under: Iterable[int]) -> Groups:
+def _below(
+    read: Mapping[int, Sequence[bytes]], more: Iterable[int], under: Iterable[int]
+) -> Groups:
     found = [*more, *under, *_all_below(_children(read), [os.getpid(), *under])]
+    # Listed before they were read, so some have ended since; zombies hold nothing but a status.
     living = [pid for pid in found if pid in read and read[pid][0] not in _ENDED]
     stopped = {pid for pid in living if read[pid][0] == b"T"}
+
     return Groups({pid: int(read[pid][2]) for pid in living}, stopped)
 
 
 def write(descriptor: int, data: bytes | memoryview) -> None:
-    """Write all of ``data`` to a pipe or a file; OSError: nobody reads it any more."""
+    """Write all of ``data`` to a pipe or a file; OSError: its reader is gone."""
     view = memoryview(data)
     while view:
+        # A signal may interrupt a write in the middle, when part of it has gone.
         view = view[os.write(descriptor, view) :]
 
 
 def send(pids: Iterable[int], number: int) -> None:
-    """Send a signal to all of ``pids`` that exist."""
+    """Send a signal to those of ``pids`` that exist."""
     for pid in pids:
+        # Ended in between, or changed to another user (setuid): neither can be helped from here.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, int]:
-    """Wait until nothing lives below this process; return the descendants.
+    """Wait until no process is left below this one; return those that are after all.
 
     Args:
-        seconds: at most, on a machine that is idle otherwise; a busy one gets longer.
+        seconds: longest wait on an idle machine; it stretches on a busy one.
         turn: as for :func:`end`.
     """
     patience = Patience(seconds, 1)
     while (alive := descendants()) and not patience.ended():
         turn(_POLL_S)
+
     return alive
 
 
-def end(first: Iterable[int], grace_s: float, turn: Callable[[float], object], asked: Iterable[int] = ()) -> list[int]:
-    """End everything below this process.
+def end(
+    first: Iterable[int],
+    grace_s: float,
+    turn: Callable[[float], object],
+    asked: Iterable[int] = (),
+) -> list[int]:
+    """End every process below this one.
 
-    Two steps: TERM, once to each, and KILL to what is left after ``grace_s``, until there is
-    nothing. TERM comes once ``first`` have ended, or late: what these end themselves they have
-    asked already, and a second TERM may end a program that saves its state.
+    Two steps: TERM, once to each, and KILL after ``grace_s`` until no process is left. TERM waits
+    until ``first`` have ended, or until little of the grace is left. Processes such as mpiexec ask
+    their children to end themselves, and a second TERM may end a program that saves its state.
 
     Args:
-        first: processes that were asked to end and that end their own children: mpiexec.
+        first: processes that were asked to end and that end their own children, such as mpiexec.
         grace_s: seconds from now to KILL.
-        turn: is called again and again with a number of seconds to spend: it takes the statuses of
-            children and reads their pipes.
-        asked: processes that have got TERM.
+        turn: called again and again with a number of seconds to wait. It must take the statuses of
+            children and read their pipes.
+        asked: processes that have had TERM already.
 
     Returns:
         The ids of processes that had to be killed.
     """
+
     begin = time.monotonic()
+    # Those that `first` have not ended by then get their TERM late, and time to act on it.
     all_at = begin + grace_s - min(_LATE_S, grace_s / 2)
     asking, told = set(first), set(asked)
     alive = descendants()
+
+    # Groups outlive the processes seen: a member that forks and ends between two walks leaves one.
     groups = set(alive.values())
     while alive and time.monotonic() < begin + grace_s:
         if asking.isdisjoint(alive) or time.monotonic() > all_at:
             send(alive.keys() - told, signal.SIGTERM)
             told.update(alive)
-        send(alive.stopped & (told | asking), signal.SIGCONT)  # or TERM would wait
+
+        # A stopped process gets no TERM
+        send(alive.stopped & (told | asking), signal.SIGCONT)
         turn(_POLL_S)
         alive = descendants()
+
     stubborn = list(alive)
+
     give_up = time.monotonic() + _GIVE_UP_S
-    # Repeatedly: a process may fork between the walk and the signal.
+    # Again and again: a process may fork between the walk and the signal.
     while alive or groups:
         groups = _kill_groups(groups | set(alive.values()))
+
         send(alive, signal.SIGKILL)
+        # Processes that KILL has not ended by now will not end, and the asker waits for the last
+        # line.
         if time.monotonic() > give_up:
             break
+
         turn(_POLL_S if alive or groups else 0)
         alive = descendants()
+
     return stubborn
 
 
 def _kill_groups(groups: set[int]) -> set[int]:
-    """Kill process groups that fork faster than a walk through /proc; the kernel ends them at once.
+    """Kill whole process groups, since a fork bomb outruns any walk through /proc.
+
+    The kernel signals all members of a group at once.
 
     Returns:
         Groups that still existed. A group vanishes when the status of its last member is taken.
     """
     there = set()
+    # Never the own group, nor 0, which means just that one. And killpg(1) is
+    # kill(-1): every process.
     for group in groups - {os.getpgrp(), 0, 1}:
         try:
             os.killpg(group, signal.SIGKILL)
@@ -354,5 +451,7 @@ def _kill_groups(groups: set[int]) -> set[int]:
             continue
         except PermissionError:
             pass
+
         there.add(group)
+
     return there

@@ -11,7 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from impi.protocol.collectives.chapter4.allgather import allgather
-from impi.protocol.collectives.chapter4.allgatherv import allgatherv, allgatherv_by_gathervs
+from impi.protocol.collectives.chapter4.allgatherv import (
+    allgatherv,
+    allgatherv_by_gathervs,
+)
 from impi.protocol.collectives.chapter4.allreduce import allreduce
 from impi.protocol.collectives.chapter4.alltoall import alltoall, alltoall_by_masters
 from impi.protocol.collectives.chapter4.alltoallv import alltoallv
@@ -30,7 +33,10 @@ from impi.protocol.collectives.reduction import Elements, Reduction
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send, Step
 
 if TYPE_CHECKING:
-    from impi.protocol.collectives.beyond.exchange import allgather_by_exchange, barrier_by_exchange
+    from impi.protocol.collectives.beyond.exchange import (
+        allgather_by_exchange,
+        barrier_by_exchange,
+    )
     from impi.protocol.collectives.beyond.reproducible import (
         reproducible_allreduce,
         reproducible_reduce,
@@ -38,10 +44,13 @@ if TYPE_CHECKING:
     )
     from impi.protocol.collectives.beyond.shapes import SHAPES, Shape
     from impi.protocol.collectives.beyond.tuned_bcast import bcast_over
-    from impi.protocol.collectives.beyond.tuned_reduce import allreduce_by_elimination, reduce_by_elimination
+    from impi.protocol.collectives.beyond.tuned_reduce import (
+        allreduce_by_elimination,
+        reduce_by_elimination,
+    )
     from impi.protocol.collectives.beyond.tuned_scatter import scatter_over
 else:
-    # Loaded with the first call that a table of decisions gives them: imports are most of a start.
+    # Loaded with the first call that a table of decisions sends there: imports are most of a start.
     _LATER = {
         "allgather_by_exchange": "impi.protocol.collectives.beyond.exchange",
         "barrier_by_exchange": "impi.protocol.collectives.beyond.exchange",
@@ -59,9 +68,12 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
         from importlib import import_module
 
+        # Kept, so that the next use finds it without this function.
         globals()[name] = found = getattr(import_module(_LATER[name]), name)
+
         return found
 
 

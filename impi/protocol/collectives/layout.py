@@ -27,21 +27,30 @@ class Layout:
 
     def __init__(self, client_of_rank: Sequence[int]) -> None:
         if not client_of_rank:
-            raise LocalProtocolError("a communicator without processes has no layout", clause="4.2")
+            raise LocalProtocolError(
+                "a communicator without processes has no layout", clause="4.2"
+            )
+
         self.size = len(client_of_rank)
         """Processes in the communicator."""
         self.memo: dict[tuple[object, ...], Any] = {}
         """Results of :mod:`impi.protocol.collectives.teams` for this layout."""
         number_of_client: dict[int, int] = {}
         members: list[list[int]] = []
+
         self._number = [0] * self.size
         for rank, client in enumerate(client_of_rank):
-            # The first rank of a client is its lowest, hence its master; masters come by rank.
+            # IMPI 4.2: the first rank of a client is its lowest, hence its master; masters are
+            # numbered by rank. LAM/MPI numbers them by client, which differs after a reordering.
             number = number_of_client.setdefault(client, len(members))
             if number == len(members):
                 members.append([])
+
             members[number].append(rank)
             self._number[rank] = number
+
+        # Ranks were seen in ascending order, so each list ascends and begins
+        # with its client's master.
         self._locals = tuple(tuple(ranks) for ranks in members)
         self._masters = tuple(ranks[0] for ranks in members)
         self._master_num = {rank: number for number, rank in enumerate(self._masters)}
@@ -49,7 +58,9 @@ class Layout:
     def check(self, rank: int, what: str = "rank") -> None:
         """Raise LocalProtocolError unless ``rank`` is valid; ``what`` names it in the message."""
         if not 0 <= rank < self.size:
-            raise LocalProtocolError(f"{what} {rank} is not in a communicator of {self.size} processes")
+            raise LocalProtocolError(
+                f"{what} {rank} is not in a communicator of {self.size} processes"
+            )
 
     def is_master(self, rank: int) -> bool:
         return rank in self._master_num
@@ -58,7 +69,7 @@ class Layout:
         return self._number[rank1] == self._number[rank2]
 
     def master_num(self, rank: int) -> int:
-        """The master number of ``rank``, -1 if it is no master."""
+        """The master number of ``rank``, -1 if it is not a master."""
         return self._master_num.get(rank, -1)
 
     def master_rank(self, number: int) -> int:

@@ -16,6 +16,7 @@ from impi.base.records import record
 Octets: TypeAlias = bytes | bytearray | memoryview
 """The packed data of one process or more; never changed once given."""
 
+# Big-endian like every integer of IMPI (1.2.1), though other implementations never see it.
 _LENGTH = struct.Struct(">Q")
 
 
@@ -23,7 +24,7 @@ class Packing(Protocol):
     """Joins pieces into one message and splits it again."""
 
     def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
-        """Return a message of the pieces of ``ranks``, in order; a single one may be itself.
+        """Return a message of the pieces of ``ranks``, in order; a single piece may be returned.
 
         Raises PeerError if a piece does not have the size that it should have.
         """
@@ -53,7 +54,7 @@ class Fixed:
 
 @record
 class Sized:
-    """Process r contributes ``sizes[r]`` octets, as everybody knows: the v-operations."""
+    """Process r contributes ``sizes[r]`` octets, known to all: the v-operations."""
 
     sizes: Sequence[int]
 
@@ -75,20 +76,37 @@ class Prefixed:
     """
 
     def join(self, pieces: Sequence[Octets], ranks: Sequence[int]) -> Octets:
-        return b"".join(part for piece in pieces for part in (_LENGTH.pack(_nbytes(piece)), piece))
+        return b"".join(
+            part for piece in pieces for part in (_LENGTH.pack(_nbytes(piece)), piece)
+        )
 
     def split(self, octets: Octets, ranks: Sequence[int]) -> list[Octets]:
         view = _flat(octets)
         pieces: list[Octets] = []
+
         position = 0
         for _ in ranks:
             start = position + _LENGTH.size
-            position = start + _LENGTH.unpack_from(view, position)[0] if start <= len(view) else len(view) + 1
+
+            position = (
+                start + _LENGTH.unpack_from(view, position)[0]
+                if start <= len(view)
+                else len(view) + 1
+            )
+            # The lengths are another process's. Each is compared with what is
+            # there before it is used.
             if position > len(view):
-                raise PeerError(f"a collective message of {len(view)} octets ends before its {len(ranks)} pieces do")
+                raise PeerError(
+                    f"a collective message of {len(view)} octets ends before its {len(ranks)} pieces do"
+                )
+
             pieces.append(view[start:position])
+
         if position != len(view):
-            raise PeerError(f"a collective message has {len(view) - position} octets behind its {len(ranks)} pieces")
+            raise PeerError(
+                f"a collective message has {len(view) - position} octets behind its {len(ranks)} pieces"
+            )
+
         return pieces
 
     def size_of(self, ranks: Sequence[int]) -> None:
@@ -100,7 +118,9 @@ def concatenate(blocks: Sequence[Octets]) -> Octets:
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
-def _join_sized(pieces: Sequence[Octets], sizes: Sequence[int], ranks: Sequence[int]) -> Octets:
+def _join_sized(
+    pieces: Sequence[Octets], sizes: Sequence[int], ranks: Sequence[int]
+) -> Octets:
     for piece, size, rank in zip(pieces, sizes, ranks, strict=True):
         if _nbytes(piece) != size:
             raise PeerError(
@@ -108,6 +128,7 @@ def _join_sized(pieces: Sequence[Octets], sizes: Sequence[int], ranks: Sequence[
                 " counts and types must agree on all ranks",
                 clause="4.1",
             )
+
     return concatenate(pieces)
 
 
@@ -118,12 +139,15 @@ def _split_sized(octets: Octets, sizes: Sequence[int]) -> list[Octets]:
             " counts and types must agree on all ranks",
             clause="4.1",
         )
+
     view = _flat(octets)
     pieces: list[Octets] = []
+
     position = 0
     for size in sizes:
         pieces.append(view[position : position + size])
         position += size
+
     return pieces
 
 

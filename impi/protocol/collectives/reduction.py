@@ -59,4 +59,4 @@ class Reduction(Generic[V]):
     place is possible.
     """
     elements: Elements[V] | None = None
-    """None: values are whole, and nobody knows the size of another process's."""
+    """None: values cannot be cut, and a process does not know the size of another one's."""

@@ -44,7 +44,7 @@ class Recv:
     tag: int
     whole: bool = False
     """Whether the value is as long as the result of the operation here, and may arrive in its
-    place: the caller's value is then not there, and the algorithm no longer needs what was.
+    place. The algorithm then no longer needs the octets that were there, such as its own value.
     """
     part: tuple[int, int] | None = None
     """The first octet and the length of the value in the result, if it is a part of that alone. It
@@ -56,14 +56,26 @@ class Recv:
 class Local:
     """A phase that all processes of the caller's client run by collectives of their MPI library.
 
-    The result: of ``bcast`` and ``scatter`` the caller's value; of ``reduce`` and ``gather`` the
-    reduction, or the list of all values in rank order, at the root, and None elsewhere. Of
-    ``allreduce``, ``allgather`` and ``alltoall`` that result everywhere; of ``reduce_scatter`` the
-    caller's part of the reduction; of ``barrier`` None.
+    The result depends on the operation:
+
+    * ``bcast``, ``scatter``: the caller's value;
+    * ``reduce``, ``gather``: at the root the reduction, or the list of all values in rank order;
+      None elsewhere;
+    * ``allreduce``, ``allgather``, ``alltoall``: that result everywhere;
+    * ``reduce_scatter``: the caller's part of the reduction;
+    * ``barrier``: None.
     """
 
     what: Literal[
-        "barrier", "bcast", "scatter", "gather", "allgather", "alltoall", "reduce", "allreduce", "reduce_scatter"
+        "barrier",
+        "bcast",
+        "scatter",
+        "gather",
+        "allgather",
+        "alltoall",
+        "reduce",
+        "allreduce",
+        "reduce_scatter",
     ]
     root: int = 0
     """The root's rank in the communicator."""
@@ -89,6 +101,8 @@ def among(algorithm: Algorithm[R], ranks: Sequence[int], tag: int) -> Algorithm[
     It has no local phases: the library's communicator has more members.
     """
     try:
+        # By hand instead of `yield from`: the ranks of each list must be changed on its way out,
+        # and the results go back in as they are.
         steps = next(algorithm)
         while True:
             steps = algorithm.send((yield [_moved(step, ranks, tag) for step in steps]))
@@ -97,7 +111,10 @@ def among(algorithm: Algorithm[R], ranks: Sequence[int], tag: int) -> Algorithm[
 
 
 def _moved(step: Step, ranks: Sequence[int], tag: int) -> Step:
+    # The library's communicator has other members, so a library call here would wait
+    # for some that never come.
     assert not isinstance(step, Local)
     if isinstance(step, Send):
         return Send(ranks[step.dest], step.value, tag)
+
     return Recv(ranks[step.source], tag, step.whole, step.part)

@@ -28,7 +28,7 @@ COMM_FREE_TAG: Final = 230
 
 # Ours, above all of the specification.
 FAULT_TAG: Final = 250
-"""From a process that cannot take part in a collective, to all others of the communicator."""
+"""A process cannot take part in a collective, and tells all others of the communicator."""
 SLOT_TAG: Final = 251
 """Packets between LCOs (:mod:`impi.protocol.slots`), in the collective context of
 MPI_COMM_WORLD."""
@@ -39,8 +39,8 @@ RECOVERY_TAG: Final = 253
 NEIGHBOR_TAG: Final = 256
 """Tag of topology edges; grids add the edge's number, so all are below :data:`GROUP_TAG`."""
 GROUP_TAG: Final = 640
-"""The first of those among some processes of a communicator that make one (MPI 4.1, 7.4.2)."""
+"""The first tag for groups that make a communicator without its parent (MPI 4.1, 7.4.2)."""
 GROUP_TAGS: Final = 383
-"""How many there are. The program's tag chooses one: so creations of several threads differ."""
+"""Number of these tags. The program's tag chooses one, so creations of several threads differ."""
 PARTITIONED_TAG: Final = 1024
-"""The first of partitioned point-to-point; the program's tag is added."""
+"""The first tag of partitioned point-to-point; the program's tag is added."""

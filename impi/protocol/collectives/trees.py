@@ -23,6 +23,7 @@ def hibit(v: int, dim: int) -> int:
     """Return the position of the highest set bit in ``v``'s low ``dim`` bits; -1 if none (4.2)."""
     if v < 1 or dim < 1:
         return -1
+
     return (v & ((1 << dim) - 1)).bit_length() - 1
 
 
@@ -33,8 +34,11 @@ def high_parent(v: int) -> int | None:
 
 def high_children(v: int, n: int) -> tuple[int, ...]:
     """The children of ``v`` in the high-bit tree of ``n`` vertices, ascending."""
+    # A child sets a bit above the highest one of v, so its parent is found by clearing that.
     dim = cubedim(n)
-    return tuple(child for i in range(hibit(v, dim) + 1, dim) if (child := v | (1 << i)) < n)
+    return tuple(
+        child for i in range(hibit(v, dim) + 1, dim) if (child := v | (1 << i)) < n
+    )
 
 
 def low_parent(v: int) -> int | None:
@@ -44,5 +48,6 @@ def low_parent(v: int) -> int | None:
 
 def low_children(v: int, n: int) -> tuple[int, ...]:
     """The children of ``v`` in the low-bit tree of ``n`` vertices, ascending."""
+    # A child sets a bit below the lowest one of v. The root has no bit, so all are below.
     lowest = (v & -v).bit_length() - 1 if v > 0 else cubedim(n)
     return tuple(child for i in range(lowest) if (child := v | (1 << i)) < n)

@@ -92,7 +92,10 @@ ERROR_CLASSES: Final[dict[str, tuple[int, str]]] = {
             ("ERR_ABI", "the library's ABI does not fit"),
             ("ERR_REVOKED", "communicator was revoked"),
             ("ERR_PROC_FAILED", "a process has failed"),
-            ("ERR_PROC_FAILED_PENDING", "a process has failed while the request was pending"),
+            (
+                "ERR_PROC_FAILED_PENDING",
+                "a process has failed while the request was pending",
+            ),
         ),
         start=1,
     )

@@ -27,10 +27,16 @@ class ErrorTable:
 
     def __init__(self) -> None:
         self._class_of: dict[int, int] = {SUCCESS: SUCCESS, LAST_PREDEFINED: _UNKNOWN}
-        self._text: dict[int, str] = {SUCCESS: "MPI_SUCCESS: no error", LAST_PREDEFINED: "MPI_ERR_LASTCODE: last code"}
+
+        self._text: dict[int, str] = {
+            SUCCESS: "MPI_SUCCESS: no error",
+            LAST_PREDEFINED: "MPI_ERR_LASTCODE: last code",
+        }
         for name, (number, text) in ERROR_CLASSES.items():
             self._class_of[number] = number
             self._text[number] = f"MPI_{name}: {text}"
+
+        # Never given again, since a program may still hold a code that it has removed.
         self._next = LAST_PREDEFINED + 1
 
     def __contains__(self, code: int) -> bool:
@@ -57,27 +63,39 @@ class ErrorTable:
         self._check(errorclass)
         if self._class_of[errorclass] != errorclass:
             raise error("ERR_ARG", f"{errorclass} is an error code, not an error class")
+
         return self._add(errorclass)
 
     def set_text(self, code: int, text: str) -> None:
         self._check_added(code)
         if len(text.encode()) > MAX_ERROR_STRING:
-            raise error("ERR_ARG", f"the error string is longer than {MAX_ERROR_STRING} octets")
+            raise error(
+                "ERR_ARG", f"the error string is longer than {MAX_ERROR_STRING} octets"
+            )
+
         self._text[code] = text
 
     def remove_text(self, code: int) -> None:
         self._check_added(code)
         if code not in self._text:
             raise error("ERR_ARG", f"error code {code} has no string")
+
         del self._text[code]
 
     def remove_class(self, errorclass: int) -> None:
         """Forget an added class; its codes and its string must have been removed before."""
+
         self._check_added(errorclass)
         if self._class_of[errorclass] != errorclass:
             raise error("ERR_ARG", f"{errorclass} is an error code, not an error class")
+
+        # Its own row is one of them.
         if sum(c == errorclass for c in self._class_of.values()) > 1:
-            raise error("ERR_OTHER", f"error class {errorclass} still has codes: remove them first")
+            raise error(
+                "ERR_OTHER",
+                f"error class {errorclass} still has codes: remove them first",
+            )
+
         self._forget(errorclass)
 
     def remove_code(self, code: int) -> None:
@@ -85,6 +103,7 @@ class ErrorTable:
         self._check_added(code)
         if self._class_of[code] == code:
             raise error("ERR_ARG", f"{code} is an error class, not an error code")
+
         self._forget(code)
 
     def _add(self, errorclass: int | None) -> int:
@@ -94,17 +113,24 @@ class ErrorTable:
 
     def _forget(self, code: int) -> None:
         if code in self._text:
-            raise error("ERR_OTHER", f"error code {code} still has a string: remove it first")
+            raise error(
+                "ERR_OTHER", f"error code {code} still has a string: remove it first"
+            )
+
         del self._class_of[code]
 
     def _check(self, code: int) -> None:
         if code not in self._class_of:
-            raise error("ERR_ARG", f"{code} is neither an error class nor an error code")
+            raise error(
+                "ERR_ARG", f"{code} is neither an error class nor an error code"
+            )
 
     def _check_added(self, code: int) -> None:
         self._check(code)
         if code <= LAST_PREDEFINED:
-            raise error("ERR_ARG", f"error code {code} is predefined and cannot be changed")
+            raise error(
+                "ERR_ARG", f"error code {code} is predefined and cannot be changed"
+            )
 
 
 table: Final = ErrorTable()
@@ -138,7 +164,11 @@ class MPIException(RuntimeError):
 
     def __init__(self, ierr: int = SUCCESS, /) -> None:
         if not isinstance(ierr, int):
-            raise TypeError(f"an error code must be an integer, not {type(ierr).__name__}")
+            raise TypeError(
+                f"an error code must be an integer, not {type(ierr).__name__}"
+            )
+
+        # As mpi4py does, so that programs which compare codes see the same one.
         super().__init__(_UNKNOWN if ierr < SUCCESS else int(ierr))
 
     def __int__(self) -> int:
@@ -149,6 +179,7 @@ class MPIException(RuntimeError):
         return int(self) != SUCCESS
 
     def __hash__(self) -> int:
+        # It equals its code, so it must hash like it.
         return hash(int(self))
 
     def __eq__(self, other: object, /) -> bool:
@@ -203,6 +234,7 @@ def error(code: int | str, detail: str = "") -> MPIException:
     "...")``."""
     exc = MPIException(ERROR_CLASSES[code][0] if isinstance(code, str) else code)
     exc.detail = detail
+
     return exc
 
 

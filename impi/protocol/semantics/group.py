@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from impi.protocol.semantics.constants import IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
+from impi.protocol.semantics.constants import (
+    IDENT,
+    PROC_NULL,
+    SIMILAR,
+    UNDEFINED,
+    UNEQUAL,
+)
 from impi.protocol.semantics.errors import error
 
 
@@ -39,7 +45,9 @@ class RankSet:
     def excl(self, ranks: Sequence[int]) -> RankSet:
         self._check(ranks)
         out = set(ranks)
-        return RankSet(member for rank, member in enumerate(self.members) if rank not in out)
+        return RankSet(
+            member for rank, member in enumerate(self.members) if rank not in out
+        )
 
     def range_incl(self, ranges: Sequence[tuple[int, int, int]]) -> RankSet:
         """Return the members in ranges of (first, last, stride), in that order; ``last`` is
@@ -51,7 +59,10 @@ class RankSet:
         return self.excl(_expand(ranges))
 
     def union(self, other: RankSet) -> RankSet:
-        return RankSet((*self.members, *(m for m in other.members if m not in self._ranks)))
+        return RankSet(
+            # The order of the first group, then what the second one adds to it.
+            (*self.members, *(m for m in other.members if m not in self._ranks))
+        )
 
     def intersection(self, other: RankSet) -> RankSet:
         return RankSet(m for m in self.members if m in other._ranks)
@@ -65,18 +76,27 @@ class RankSet:
         for rank in ranks:
             if rank != PROC_NULL:
                 self._check((rank,))
-        return [PROC_NULL if rank == PROC_NULL else other.rank_of(self.members[rank]) for rank in ranks]
+
+        return [
+            PROC_NULL if rank == PROC_NULL else other.rank_of(self.members[rank])
+            for rank in ranks
+        ]
 
     def compare(self, other: RankSet) -> int:
         """IDENT, SIMILAR (another order) or UNEQUAL."""
         if self.members == other.members:
             return IDENT
+
         return SIMILAR if set(self.members) == set(other.members) else UNEQUAL
 
     def _check(self, ranks: Sequence[int]) -> None:
         for rank in ranks:
             if not 0 <= rank < len(self.members):
-                raise error("ERR_RANK", f"rank {rank} is not in this group of {len(self.members)}")
+                raise error(
+                    "ERR_RANK",
+                    f"rank {rank} is not in this group of {len(self.members)}",
+                )
+
         if len(set(ranks)) != len(ranks):
             raise error("ERR_RANK", f"a rank comes more than once in {list(ranks)}")
 
@@ -85,6 +105,12 @@ def _expand(ranges: Sequence[tuple[int, int, int]]) -> list[int]:
     ranks: list[int] = []
     for first, last, stride in ranges:
         if stride == 0:
-            raise error("ERR_ARG", f"range ({first}, {last}, {stride}) has a stride of 0")
+            raise error(
+                "ERR_ARG", f"range ({first}, {last}, {stride}) has a stride of 0"
+            )
+
+        # MPI's `last` is a member, Python's end is not. A range that runs
+        # away from `last` is empty.
         ranks.extend(range(first, last + (1 if stride > 0 else -1), stride))
+
     return ranks

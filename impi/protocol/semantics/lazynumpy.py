@@ -1,4 +1,4 @@
-"""numpy, loaded on first use: its import takes as long as all the rest of a proc's start.
+"""numpy, loaded on first use: its import takes as long as the rest of a proc's start.
 
 ``from impi.protocol.semantics.lazynumpy import np`` stands for ``import numpy as np``.
 """
@@ -13,10 +13,13 @@ __all__ = ["loaded", "np"]
 
 class _Numpy:
     def __getattr__(self, name: str) -> Any:
+        # At the first use of any name. Programs that send octets, or few numbers, never come here.
         import numpy
 
         value = getattr(numpy, name)
-        self.__dict__[name] = value  # the next time it is found like any other attribute
+        # The next time it is found like any other attribute
+        self.__dict__[name] = value
+
         return value
 
 
@@ -27,5 +30,5 @@ else:
 
 
 def loaded() -> bool:
-    """Whether somebody has loaded it, so that it costs nothing more."""
+    """Whether numpy is loaded already, so that its use costs nothing more."""
     return "numpy" in sys.modules

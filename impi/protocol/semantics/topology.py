@@ -24,13 +24,17 @@ class Cart:
         return math.prod(self.dims)
 
     def coords(self, rank: int) -> list[int]:
-        """Where ``rank`` is. Raises Exception: ERR_RANK, it is not in the grid."""
+        """Return the coordinates of ``rank``. Raises Exception: ERR_RANK, it is not in the grid."""
+
         if not 0 <= rank < self.size:
             raise error("ERR_RANK", f"rank {rank} is not in a grid of {self.size}")
+
         where = []
+        # Row-major: the coordinate in the last dimension is the remainder that comes off first.
         for extent in reversed(self.dims):
             rank, at = divmod(rank, extent)
             where.append(at)
+
         return where[::-1]
 
     def rank(self, coords: Sequence[int]) -> int:
@@ -42,8 +46,13 @@ class Cart:
         rank = 0
         for at, extent, periodic in zip(coords, self.dims, self.periods, strict=True):
             if not periodic and not 0 <= at < extent:
-                raise error("ERR_ARG", f"coordinate {at} is not in 0..{extent - 1}, and the dimension is not periodic")
+                raise error(
+                    "ERR_ARG",
+                    f"coordinate {at} is not in 0..{extent - 1}, and the dimension is not periodic",
+                )
+
             rank = rank * extent + at % extent
+
         return rank
 
     def shift(self, rank: int, direction: int, displacement: int) -> tuple[int, int]:
@@ -53,30 +62,56 @@ class Cart:
             Exception: ERR_DIMS, there is no such dimension.
         """
         if not 0 <= direction < len(self.dims):
-            raise error("ERR_DIMS", f"direction {direction} is not one of {len(self.dims)} dimensions")
-        return self._moved(rank, direction, -displacement), self._moved(rank, direction, displacement)
+            raise error(
+                "ERR_DIMS",
+                f"direction {direction} is not one of {len(self.dims)} dimensions",
+            )
+
+        return self._moved(rank, direction, -displacement), self._moved(
+            rank, direction, displacement
+        )
 
     def neighbors(self, rank: int) -> list[int]:
-        """Down and up each dimension."""
-        return [other for direction in range(len(self.dims)) for other in self.shift(rank, direction, 1)]
+        """Return the neighbours of ``rank``, down and up each dimension; PROC_NULL: there is
+        none."""
+        return [
+            other
+            for direction in range(len(self.dims))
+            for other in self.shift(rank, direction, 1)
+        ]
 
     def part(self, rank: int, remain: Sequence[bool]) -> tuple[Cart, int, int]:
         """Return the grid of the remaining dimensions, the number of ``rank``'s grid, and its rank
         there."""
+
         kept = [i for i, keep in enumerate(remain) if keep]
         rest = [i for i, keep in enumerate(remain) if not keep]
         where = self.coords(rank)
         inner, outer = self._some(kept), self._some(rest)
-        return inner, outer.rank([where[i] for i in rest]), inner.rank([where[i] for i in kept])
+
+        return (
+            inner,
+            outer.rank([where[i] for i in rest]),
+            inner.rank([where[i] for i in kept]),
+        )
 
     def _some(self, indexes: Sequence[int]) -> Cart:
-        return Cart(tuple(self.dims[i] for i in indexes), tuple(self.periods[i] for i in indexes))
+        return Cart(
+            tuple(self.dims[i] for i in indexes),
+            tuple(self.periods[i] for i in indexes),
+        )
 
     def _moved(self, rank: int, direction: int, displacement: int) -> int:
         where = self.coords(rank)
+
         where[direction] += displacement
-        if not self.periods[direction] and not 0 <= where[direction] < self.dims[direction]:
+        # Without a period there is nothing beyond the rim; with one, rank() wraps the coordinate.
+        if (
+            not self.periods[direction]
+            and not 0 <= where[direction] < self.dims[direction]
+        ):
             return PROC_NULL
+
         return self.rank(where)
 
 
@@ -89,13 +124,14 @@ class Graph:
 
     @property
     def size(self) -> int:
-        """Nodes."""
+        """Number of nodes."""
         return len(self.index)
 
     def neighbors(self, rank: int) -> list[int]:
-        """Return the neighbours of ``rank``. Raises Exception: ERR_RANK, it is no node."""
+        """Return the neighbours of ``rank``. Raises Exception: ERR_RANK, it is not a node."""
         if not 0 <= rank < self.size:
             raise error("ERR_RANK", f"rank {rank} is not in a graph of {self.size}")
+
         return list(self.edges[self.index[rank - 1] if rank else 0 : self.index[rank]])
 
 

@@ -111,17 +111,24 @@ def check(calls: _Calls) -> list[Violation]:
         calls: in rank order; on an intercommunicator one group after the other.
 
     Returns:
-        Of the first rule that is broken, the first violation of each call; empty if all is well.
+        The first violation of each call, of the first rule that is broken; empty if all is well.
     """
+
+    # By the blocking name: `Ibcast` and `Bcast_init` obey the rules of `Bcast`.
     rules = _RULES.get(_blocking_form(calls[0].function), (_values_agree,))
+
     # A wrong root may cause other faults of a call, but nothing else compares with such a call.
     first = [rule for rule in rules if rule is _root_agrees]
+    # One rule at a time, because a broken one lets later rules find consequences only: of different
+    # operations, roots and sizes differ, too.
     for rule in (_calls_agree, *first, _is_right, *rules):
         found: dict[tuple[int | None, int | None], Violation] = {}
         for violation in rule(calls):
             found.setdefault((violation.group, violation.rank), violation)
+
         if found:
             return list(found.values())
+
     return []
 
 
@@ -129,7 +136,9 @@ def _blocking_form(function: str) -> str:
     """Return the name that holds the rules of ``MPI_Ibcast``, ``MPI_Bcast_init``,
     ``MPI_Bcast[object]``."""
     name = function.removesuffix("[object]").removesuffix("_init")
+    # Names such as `MPI_Intercomm_merge` begin with `MPI_I`, too: so only a name with rules counts.
     blocking = f"MPI_{name.removeprefix('MPI_I').capitalize()}"
+
     return blocking if blocking in _RULES else name
 
 
@@ -147,8 +156,13 @@ def _line(call: Call) -> str:
     parts += [f"receives {_sizes(call.recv)}"] if call.recv else []
     parts += [] if call.members is None else [f"group {list(call.members)}"]
     parts += [f"{name} {value}" for name, value in call.values.items()]
-    who = f"rank {call.rank}" if call.group is None else f"rank {call.rank} of group {call.group}"
+    who = (
+        f"rank {call.rank}"
+        if call.group is None
+        else f"rank {call.rank} of group {call.group}"
+    )
     what = f"{call.function}({', '.join(parts)})"
+
     return f"{who}: {what} at {call.where}" if call.where else f"{who}: {what}"
 
 
@@ -169,8 +183,12 @@ def _first(calls: _Calls, call: Call) -> Call:
 
 
 def _others(calls: _Calls, call: Call) -> _Calls:
-    """Return the calls at the other end of what ``call`` sends and receives, by their rank."""
-    return calls if call.group is None else [other for other in calls if other.group != call.group]
+    """Return the calls that ``call`` exchanges data with, by their rank."""
+    return (
+        calls
+        if call.group is None
+        else [other for other in calls if other.group != call.group]
+    )
 
 
 def _calls_agree(calls: _Calls) -> Iterator[Violation]:
@@ -179,6 +197,7 @@ def _calls_agree(calls: _Calls) -> Iterator[Violation]:
             text = f"call inconsistent with call to {calls[0].function} by 0"
             if call.group != calls[0].group:
                 text += " of the remote group"
+
             yield _violation(call, text, _ONE_SEQUENCE, "ERR_OTHER")
 
 
@@ -192,6 +211,7 @@ def _root_agrees(calls: _Calls) -> Iterator[Violation]:
     if calls[0].group is not None:
         yield from _roots_of_groups(calls)
         return
+
     for call in calls:
         if call.root != calls[0].root:
             yield _root_violation(call, f"root {_root_name(calls[0].root)} of 0")
@@ -201,17 +221,26 @@ def _roots_of_groups(calls: _Calls) -> Iterator[Violation]:
     """The root gives MPI_ROOT, the others in its group MPI_PROC_NULL, the other group its rank
     (6.2.3)."""
     leads = [call for call in calls if call.rank == 0]
+
+    # MPI 4.1, 6.2.3: one group names the root by its rank. Its rank 0 tells which group that is.
     leaf = next((call for call in leads if call.root not in _SPECIAL_ROOTS), leads[0])
     for call in calls:
         if call.group == leaf.group:
             if call.root != leaf.root:
                 yield _root_violation(call, f"root {_root_name(leaf.root)} of 0")
         elif call.root != (ROOT if call.rank == leaf.root else PROC_NULL):
-            yield _root_violation(call, f"root {_root_name(leaf.root)} of 0 of the remote group")
+            yield _root_violation(
+                call, f"root {_root_name(leaf.root)} of 0 of the remote group"
+            )
 
 
 def _root_violation(call: Call, other: str) -> Violation:
-    return _violation(call, f"root {_root_name(call.root)} inconsistent with {other}", _ONE_ROOT, "ERR_ROOT")
+    return _violation(
+        call,
+        f"root {_root_name(call.root)} inconsistent with {other}",
+        _ONE_ROOT,
+        "ERR_ROOT",
+    )
 
 
 def _root_name(root: int | None) -> str:
@@ -219,25 +248,46 @@ def _root_name(root: int | None) -> str:
 
 
 def _root_of(calls: _Calls) -> Call | None:
-    """The root's call; None if there is no such rank, which the operation itself reports."""
-    return next((call for call in calls if call.root == (call.rank if call.group is None else ROOT)), None)
+    """The root's call; None if there is no such rank, an error that the operation reports."""
+    return next(
+        (
+            call
+            for call in calls
+            if call.root == (call.rank if call.group is None else ROOT)
+        ),
+        None,
+    )
 
 
 def _in_place_at_root(calls: _Calls) -> Iterator[Violation]:
     for call in calls:
         if call.in_place and call.rank != call.root:
-            yield _violation(call, f"MPI_IN_PLACE, but the root is {call.root}", _AT_ROOT, "ERR_BUFFER")
+            yield _violation(
+                call,
+                f"MPI_IN_PLACE, but the root is {call.root}",
+                _AT_ROOT,
+                "ERR_BUFFER",
+            )
 
 
 def _in_place_agrees(calls: _Calls) -> Iterator[Violation]:
     for call in calls:
         if call.in_place != calls[0].in_place:
-            mine, other = (("" if each.in_place else "no ") + "MPI_IN_PLACE" for each in (call, calls[0]))
-            yield _violation(call, f"{mine} inconsistent with {other} of 0", _ALL_OR_NONE, "ERR_BUFFER")
+            mine, other = (
+                ("" if each.in_place else "no ") + "MPI_IN_PLACE"
+                for each in (call, calls[0])
+            )
+            yield _violation(
+                call,
+                f"{mine} inconsistent with {other} of 0",
+                _ALL_OR_NONE,
+                "ERR_BUFFER",
+            )
 
 
 def _op_agrees(calls: _Calls) -> Iterator[Violation]:
-    giving = [call for call in calls if call.op]  # the others in the root's group give none
+    # The others in the root's group give none
+    giving = [call for call in calls if call.op]
     for call in giving:
         first = giving[0]
         if call.op != first.op:
@@ -252,7 +302,14 @@ def _group_agrees(calls: _Calls) -> Iterator[Violation]:
     # Since MPI 2.2 there may be several disjoint groups: so the members of each must agree.
     for call in calls:
         for member in call.members or ():
-            other = next((other for other in calls if other.group == call.group and other.rank == member), call)
+            other = next(
+                (
+                    other
+                    for other in calls
+                    if other.group == call.group and other.rank == member
+                ),
+                call,
+            )
             if list(other.members or ()) != list(call.members or ()):
                 text = f"group {_shown(call.members)} inconsistent with group {_shown(other.members)} of {member}"
                 yield _violation(call, text, _ONE_GROUP, "ERR_GROUP")
@@ -272,7 +329,7 @@ def _values_agree(calls: _Calls) -> Iterator[Violation]:
                 yield _violation(call, text, _SAME, _ERRORS.get(name, "ERR_ARG"))
 
 
-# ---- sizes: what one sends is what the other expects
+# ---- sizes: as many octets as the other end expects
 
 
 def _at(sizes: Sequence[int], index: int) -> int:
@@ -283,7 +340,9 @@ def _index(index: int, vector: bool) -> str:
     return f"[{index}]" if vector else ""
 
 
-def _compare(call: Call, mine: tuple[str, int], expected: tuple[str, int]) -> Iterator[Violation]:
+def _compare(
+    call: Call, mine: tuple[str, int], expected: tuple[str, int]
+) -> Iterator[Violation]:
     if mine[1] != expected[1]:
         sign = "<" if mine[1] < expected[1] else ">"
         text = f"{mine[0]}={mine[1]} {sign} expected {expected[0]}={expected[1]}"
@@ -295,8 +354,10 @@ def _to_root(*, vector: bool) -> _Rule:
 
     def rule(calls: _Calls) -> Iterator[Violation]:
         root = _root_of(calls)
+        # No such root, or no room given there: there is nothing to hold the others against.
         if root is None or not root.recv:
             return
+
         room = f"recvsize({root.rank})"
         for call in _others(calls, root):
             if call.send:
@@ -307,15 +368,20 @@ def _to_root(*, vector: bool) -> _Rule:
 
 
 def _from_root(*, vector: bool) -> _Rule:
-    """The room of everybody against what the root sends."""
+    """The room of everybody against the root's data."""
 
     def rule(calls: _Calls) -> Iterator[Violation]:
         root = _root_of(calls)
+        # Likewise for the data of a root.
         if root is None or not root.send:
             return
+
         for call in _others(calls, root):
             if call.recv:
-                expected = (f"sendsize({root.rank})" + _index(call.rank, vector), _at(root.send, call.rank))
+                expected = (
+                    f"sendsize({root.rank})" + _index(call.rank, vector),
+                    _at(root.send, call.rank),
+                )
                 yield from _compare(call, ("recvsize", call.recv[0]), expected)
 
     return rule
@@ -328,8 +394,13 @@ def _to_each(*, sends_vector: bool, receives_vector: bool) -> _Rule:
         for call in calls:
             for other in _others(calls, call):
                 if call.send and other.recv:
-                    mine = ("sendsize" + _index(other.rank, sends_vector), _at(call.send, other.rank))
-                    room = f"recvsize({other.rank})" + _index(call.rank, receives_vector)
+                    mine = (
+                        "sendsize" + _index(other.rank, sends_vector),
+                        _at(call.send, other.rank),
+                    )
+                    room = f"recvsize({other.rank})" + _index(
+                        call.rank, receives_vector
+                    )
                     yield from _compare(call, mine, (room, _at(other.recv, call.rank)))
 
     return rule
@@ -348,14 +419,27 @@ def _parts_agree(*, vector: bool) -> _Rule:
 
     def rule(calls: _Calls) -> Iterator[Violation]:
         for call in calls:
-            for i, (mine, expected) in enumerate(zip(call.recv, _first(calls, call).recv, strict=False)):
+            for i, (mine, expected) in enumerate(
+                zip(call.recv, _first(calls, call).recv, strict=False)
+            ):
                 if mine != expected:
                     name = "recvsize" + _index(i, vector)
                     yield _violation(
-                        call, f"{name} {mine} inconsistent with {name} {expected} of 0", _EQUAL, "ERR_COUNT"
+                        call,
+                        f"{name} {mine} inconsistent with {name} {expected} of 0",
+                        _EQUAL,
+                        "ERR_COUNT",
                     )
+
+        # Between two groups each scatters what the other has reduced, so the sum of the parts here
+        # must be the vector there. The parts themselves are each group's own matter.
         ours, others = calls[0], _others(calls, calls[0])[0]
-        if ours.group is not None and ours.recv and others.send and sum(ours.recv) != others.send[0]:
+        if (
+            ours.group is not None
+            and ours.recv
+            and others.send
+            and sum(ours.recv) != others.send[0]
+        ):
             text = f"scattersize={sum(ours.recv)} != reducesize={others.send[0]}"
             yield Violation(ours.function, None, ours.group, text, _EXACT, "ERR_COUNT")
 
@@ -370,15 +454,45 @@ _RULES: Final[Mapping[str, tuple[_Rule, ...]]] = {
     "MPI_Gatherv": (_root_agrees, _in_place_at_root, _to_root(vector=True)),
     "MPI_Scatter": (_root_agrees, _in_place_at_root, _from_root(vector=False)),
     "MPI_Scatterv": (_root_agrees, _in_place_at_root, _from_root(vector=True)),
-    "MPI_Allgather": (_in_place_agrees, _to_each(sends_vector=False, receives_vector=False)),
-    "MPI_Allgatherv": (_in_place_agrees, _to_each(sends_vector=False, receives_vector=True)),
-    "MPI_Alltoall": (_in_place_agrees, _to_each(sends_vector=False, receives_vector=False)),
-    "MPI_Alltoallv": (_in_place_agrees, _to_each(sends_vector=True, receives_vector=True)),
-    "MPI_Alltoallw": (_in_place_agrees, _to_each(sends_vector=True, receives_vector=True)),
-    "MPI_Reduce": (_root_agrees, _in_place_at_root, _op_agrees, _amounts_agree, _to_root(vector=False)),
+    "MPI_Allgather": (
+        _in_place_agrees,
+        _to_each(sends_vector=False, receives_vector=False),
+    ),
+    "MPI_Allgatherv": (
+        _in_place_agrees,
+        _to_each(sends_vector=False, receives_vector=True),
+    ),
+    "MPI_Alltoall": (
+        _in_place_agrees,
+        _to_each(sends_vector=False, receives_vector=False),
+    ),
+    "MPI_Alltoallv": (
+        _in_place_agrees,
+        _to_each(sends_vector=True, receives_vector=True),
+    ),
+    "MPI_Alltoallw": (
+        _in_place_agrees,
+        _to_each(sends_vector=True, receives_vector=True),
+    ),
+    "MPI_Reduce": (
+        _root_agrees,
+        _in_place_at_root,
+        _op_agrees,
+        _amounts_agree,
+        _to_root(vector=False),
+    ),
     "MPI_Allreduce": (_in_place_agrees, _op_agrees, _amounts_agree),
-    "MPI_Reduce_scatter": (_values_agree, _in_place_agrees, _op_agrees, _parts_agree(vector=True)),
-    "MPI_Reduce_scatter_block": (_in_place_agrees, _op_agrees, _parts_agree(vector=False)),
+    "MPI_Reduce_scatter": (
+        _values_agree,
+        _in_place_agrees,
+        _op_agrees,
+        _parts_agree(vector=True),
+    ),
+    "MPI_Reduce_scatter_block": (
+        _in_place_agrees,
+        _op_agrees,
+        _parts_agree(vector=False),
+    ),
     "MPI_Scan": (_op_agrees, _amounts_agree),
     "MPI_Exscan": (_op_agrees, _amounts_agree),
     "MPI_Comm_create": (_group_agrees,),

@@ -2,6 +2,6 @@
 
 A local communicator object (LCO) belongs to one proc. Its receive slots take messages; its send
 slots each refer to a receive slot of some LCO anywhere in the job. :mod:`.names` has names of
-LCOs and of slots, :mod:`.packets` what procs tell each other, :mod:`.machine` one proc's
+LCOs and of slots, :mod:`.packets` the messages of procs about them, :mod:`.machine` one proc's
 part.
 """

@@ -1,13 +1,14 @@
-"""One proc's LCOs: who is attached to them, what is kept for them, and what their sends wait for.
+"""One proc's LCOs: their attached send slots, the messages kept for them, and unfinished sends.
 
-No packet is waited for here. Calls and packets come in; packets go out by ``post``, messages for
-existing receive slots by the LCO's ``deliver``. Packets between two procs keep their order.
+How it works: calls and packets come in; packets go out by ``post``, messages for existing receive
+slots by the LCO's ``deliver``. Nothing here waits for a packet. Packets between two procs keep
+their order, and the machine relies on that: ATTACH comes before the slot's first message.
 
 Invariants:
 
 * A send slot that does not know its receive slot to exist asks for a reply to each message. So a
   message for a slot that does not exist is kept, or its own send fails; nothing is lost in silence.
-* Numbers of LCOs are never used again: a late name of a freed LCO is told from any other.
+* Numbers of LCOs are never used again, so a late name of a freed LCO fits no other one.
 * An LCO counts the send slots that refer to it, and tells each when it is freed, with how many of
   its messages were received.
 * A short message for an open slot may go past the packets, by its *port*. None does while another
@@ -32,7 +33,8 @@ KEPT_MESSAGES: Final = 1024
 KEPT_OCTETS: Final = 1 << 20
 """Most that an LCO keeps for receive slots that do not exist yet."""
 
-_NONE: Final[set[int]] = set()  # Never changed: most slots wait for nothing most of the time
+# Never changed: most slots wait for nothing most of the time
+_NONE: Final[set[int]] = set()
 _ASKED: Final = 0  # State of a send slot whose ATTACH is not answered
 
 
@@ -75,8 +77,10 @@ class Sent:
         """
         if self.failure is not None:
             raise self.failure
+
         if self.moving is not None:
             self.done = self.moving.done
+
         return self.done
 
 
@@ -98,9 +102,11 @@ class SendSlot:
         "world",
     )
 
-    def __init__(self, index: int, world: int, lco: int, slot: int, number: int, reach: int) -> None:
+    def __init__(
+        self, index: int, world: int, lco: int, slot: int, number: int, reach: int
+    ) -> None:
         self.index = index
-        """Of this slot in its own LCO."""
+        """Index of this slot in its own LCO."""
         self.world = world
         """Rank of the proc that has the other LCO."""
         self.lco = lco
@@ -113,7 +119,7 @@ class SendSlot:
         self.sent = 0
         """Messages sent."""
         self.taken = 0
-        """Of those, messages that were received; known once the LCO there is freed."""
+        """Messages sent that were received; known once the LCO there is freed."""
         self.waiting = _NONE
         """Serial numbers of messages that await a reply."""
         self.leaving = False
@@ -129,8 +135,8 @@ class SendSlot:
         where = f"send slot {self.index}, to receive slot {self.slot} of LCO {self.lco} of rank {self.world}"
         why = {
             packets.FREED: f"that LCO was freed; of {self.sent} messages sent there, {self.taken} were received",
-            packets.UNKNOWN: "there is no such LCO; take the name that its Get_lco_name gives in this job",
-            packets.FORGED: "the name does not open that slot: its key is wrong; take it as its maker gave it",
+            packets.UNKNOWN: "there is no such LCO; use the name that Get_lco_name returns in this job",
+            packets.FORGED: "the name does not open that slot: its key is wrong; use the name as its maker gave it",
             packets.FULL: f"that slot does not exist yet, and no more than {KEPT_MESSAGES} messages and "
             f"{KEPT_OCTETS} octets are kept; let Add_receive_slots come first",
         }[code]
@@ -189,7 +195,9 @@ class LocalObject:
         self.freed = False
 
     def has_room(self, nbytes: int) -> bool:
-        return len(self.kept) < KEPT_MESSAGES and self.kept_octets + nbytes <= KEPT_OCTETS
+        return (
+            len(self.kept) < KEPT_MESSAGES and self.kept_octets + nbytes <= KEPT_OCTETS
+        )
 
 
 _NOBODY: Final[dict[int, Attached]] = {}
@@ -205,7 +213,10 @@ class Machine:
     """
 
     def __init__(
-        self, post: Callable[[int, bytes], None], transmit: Callable[[int, memoryview], Moving], ports: Ports
+        self,
+        post: Callable[[int, bytes], None],
+        transmit: Callable[[int, memoryview], Moving],
+        ports: Ports,
     ) -> None:
         self._post = post
         self._transmit = transmit
@@ -230,16 +241,21 @@ class Machine:
 
     def create(self, key: bytes, deliver: Deliver) -> LocalObject:
         """Create an LCO without slots; ``key`` is random."""
+
         self._created += 1
         lco = LocalObject(self._created, key, deliver)
         self._lcos[lco.number] = lco
+
         return lco
 
     def add_receive_slots(self, lco: LocalObject, count: int) -> None:
+        # Kept messages go to the matcher at once, so before any message that a sender sends because
+        # it has heard OPEN: the order stays.
         before, lco.receive_slots = lco.receive_slots, lco.receive_slots + count
         for one in lco.attached:
             if before <= one.slot < lco.receive_slots:
                 self._tell(one, packets.OPEN)
+
         kept, lco.kept, lco.kept_octets = lco.kept, [], 0
         for parcel in kept:
             if parcel.slot < lco.receive_slots:
@@ -247,49 +263,90 @@ class Machine:
             else:
                 self._keep(lco, parcel)
 
-    def attach(self, lco: LocalObject, world: int, other: int, slot: int, key: bytes) -> SendSlot:
+    def attach(
+        self, lco: LocalObject, world: int, other: int, slot: int, key: bytes
+    ) -> SendSlot:
         """Add a send slot that refers to receive slot ``slot`` of LCO ``other`` of a rank."""
+
+        # Returns before the answer: messages may follow ATTACH at once, each asking for a reply.
         self._numbered += 1
-        made = SendSlot(len(lco.send_slots), world, other, slot, self._numbered, self._ports.reach(world))
+        made = SendSlot(
+            len(lco.send_slots),
+            world,
+            other,
+            slot,
+            self._numbered,
+            self._ports.reach(world),
+        )
         lco.send_slots.append(made)
         self._slots[made.number] = made
-        self._post(world, Packet(packets.ATTACH, slot=slot, number=made.number, nbytes=other, key=key).octets())
+        self._post(
+            world,
+            Packet(
+                packets.ATTACH, slot=slot, number=made.number, nbytes=other, key=key
+            ).octets(),
+        )
+
         return made
 
-    def send(self, slot: SendSlot, tag: int, data: memoryview, *, synchronous: bool) -> Sent:
+    def send(
+        self, slot: SendSlot, tag: int, data: memoryview, *, synchronous: bool
+    ) -> Sent:
         """Send octets, which stay untouched until done.
 
         Raises:
             Exception: ERR_PORT: the receive slot is known to be gone, or not to be ours.
         """
+
         if slot.refused:
             raise slot.failure(slot.state)
+
         slot.sent += 1
-        if slot.state == packets.OPEN and len(data) <= slot.reach and not (synchronous or slot.waiting):
+        # By the port only when nothing of the slot is on its way in a packet: MPI keeps messages of
+        # one sender in order, and a port message would overtake it.
+        if (
+            slot.state == packets.OPEN
+            and len(data) <= slot.reach
+            and not (synchronous or slot.waiting)
+        ):
             sent = Sent(slot, None)
             sent.moving = self._ports.send(slot, tag, data)
             return sent
+
+        # Long data stays here until a receive waits for it, then goes straight to its place. Short
+        # data is copied, so the send can be done at once, as MPI's standard mode allows.
         apart = len(data) > INLINE
         serial = 0
+
         sent = Sent(slot, data if apart else None)
+        # A reply is asked for where something is open: the match, the octets, whether the slot
+        # exists. With a port also whether the packet has arrived: only then may the next message
+        # go by the port, as it cannot overtake this one any more.
         if synchronous or apart or slot.state != packets.OPEN or slot.reach >= 0:
             self._serial = serial = self._serial + 1
+
             self._sent[serial] = sent
             if not slot.waiting:
                 slot.waiting = set()
+
             slot.waiting.add(serial)
         else:
             sent.done = True
+
         flags = synchronous * packets.SYNCHRONOUS | apart * packets.APART
         octets = b"" if apart else bytes(data)
         self._post(
             slot.world,
-            Packet(packets.DATA, flags, 0, slot.number, serial, tag, len(data), data=octets).octets(),
+            Packet(
+                packets.DATA, flags, 0, slot.number, serial, tag, len(data), data=octets
+            ).octets(),
         )
+
         return sent
 
     def take(self, parcel: Parcel) -> None:
         """Tell the sender, if it waits, that a receive has the message."""
+        # Counted at the match, which is what a sender is told when the LCO is freed.
         parcel.attached.taken += 1
         if parcel.flags & packets.APART:
             self._reply(parcel.world, parcel.serial, packets.CLEAR)
@@ -297,15 +354,23 @@ class Machine:
             self._reply(parcel.world, parcel.serial, packets.MATCHED)
 
     def free(self, lco: LocalObject) -> None:
-        """Free an LCO: tell who is attached; leave what it is attached to once sends are done."""
+        """Free an LCO: tell its attached slots, and detach its own slots once their sends are
+        done."""
+
+        # Its number is not given again, so a packet that comes late finds no other LCO.
         lco.freed = True
+
         del self._lcos[lco.number]
         for one in lco.attached:
+            # Messages under way find no slot from here on, and STATE tells their sender why.
             self._attached[one.world].pop(one.number, None)
             self._tell(one, packets.FREED)
+
         lco.attached.clear()
+
         lco.kept.clear()
         for slot in lco.send_slots:
+            # Its last messages may still await replies; :meth:`_left` sends DETACH behind them.
             slot.leaving = True
             self._left(slot)
 
@@ -321,16 +386,24 @@ class Machine:
         Raises:
             ValueError: it is none.
         """
+
         packet = parse_packet(octets)
+
         handler = self._handlers.get(packet.kind)
         if handler is None:
             raise ValueError(f"a packet between LCOs cannot be of kind {packet.kind}")
+
         handler(world, packet)
 
     def _on_attach(self, world: int, packet: Packet) -> None:
         lco = self._lcos.get(packet.nbytes)
+        # The key is checked once. Later packets name the slot by a number that counts for the rank
+        # of the sender only, and the channel says which rank that is.
         if lco is None:
-            code = packets.FREED if 0 < packet.nbytes <= self._created else packets.UNKNOWN
+            # Numbers ascend and are never used again, so a small one must have been an LCO.
+            code = (
+                packets.FREED if 0 < packet.nbytes <= self._created else packets.UNKNOWN
+            )
         elif not compare_digest(slot_key(lco.key, packet.slot), packet.key):
             code = packets.FORGED
         else:
@@ -338,15 +411,20 @@ class Machine:
             one = Attached(world, packet.number, lco, packet.slot)
             self._attached.setdefault(world, {})[one.number] = one
             lco.attached.append(one)
+
         self._post(world, Packet(packets.STATE, code, number=packet.number).octets())
 
     def _on_state(self, _: int, packet: Packet) -> None:
         slot = self._slots.get(packet.number)
         if slot is None:
             return
+
+        # ABSENT answers ATTACH. If the slot was opened meanwhile, OPEN may have come before it.
         if packet.code != packets.ABSENT or slot.state == _ASKED:
             slot.state = packet.code
+
         slot.taken = packet.tag
+        # A refusal is for good, so whoever still waits for a reply gets it as the answer.
         if slot.refused:
             slot.short = None
             for serial in tuple(slot.waiting):
@@ -355,18 +433,30 @@ class Machine:
     def _on_data(self, world: int, packet: Packet) -> None:
         one = self.attached(world, packet.number)
         if one is None:
+            # A message crossed with the news that the LCO is freed. Without a serial its send was
+            # complete at once, and the count in STATE tells that it was not received.
             if packet.serial:
                 self._reply(world, packet.serial, packets.FREED)
+
             return
+
         lco = one.lco
-        parcel = Parcel(one, packet.serial, packet.code, packet.tag, packet.nbytes, packet.data)
+
+        parcel = Parcel(
+            one, packet.serial, packet.code, packet.tag, packet.nbytes, packet.data
+        )
+        # The slot may be added later, and the message is for it then. What is kept is bounded,
+        # since it may never be added.
         if one.slot >= lco.receive_slots:
             if not lco.has_room(len(packet.data)):
                 self._reply(world, packet.serial, packets.FULL)
                 return
+
             self._keep(lco, parcel)
         else:
             lco.deliver(parcel)
+
+        # A plain message is complete when it is here. One with flags has its reply at the match.
         if packet.serial and not packet.code:
             self._reply(world, packet.serial, packets.HELD)
 
@@ -374,9 +464,12 @@ class Machine:
         if packet.code in (packets.FREED, packets.FULL):
             self._fail(packet.serial, packet.code)
             return
+
         sent = self._ended(packet.serial)
-        if sent is None:
+        if sent is None:  # STATE has failed it already
             return
+
+        # A receive waits, so the octets go to its place, and the send is done when they have gone.
         if packet.code == packets.CLEAR and sent.data is not None:
             sent.moving, sent.data = self._transmit(sent.slot.world, sent.data), None
         else:
@@ -386,6 +479,7 @@ class Machine:
         one = self._attached.get(world, _NOBODY).pop(packet.number, None)
         if one is not None:
             one.lco.attached.remove(one)
+            # Behind DETACH the sender uses the number no more, neither in packets nor by the port.
             self._ports.close(world, packet.number)
 
     # ---- inside ----------------------------------------------------------------------------------
@@ -395,7 +489,10 @@ class Machine:
         lco.kept_octets += len(parcel.data)
 
     def _tell(self, one: Attached, code: int) -> None:
-        self._post(one.world, Packet(packets.STATE, code, number=one.number, tag=one.taken).octets())
+        self._post(
+            one.world,
+            Packet(packets.STATE, code, number=one.number, tag=one.taken).octets(),
+        )
 
     def _reply(self, world: int, serial: int, code: int) -> None:
         self._post(world, Packet(packets.REPLY, code, serial=serial).octets())
@@ -411,9 +508,16 @@ class Machine:
         if sent is not None:
             sent.slot.waiting.discard(serial)
             self._left(sent.slot)
+
         return sent
 
     def _left(self, slot: SendSlot) -> None:
         """Detach a slot of a freed LCO once its last message has its reply."""
-        if slot.leaving and not slot.waiting and self._slots.pop(slot.number, None) is not None and not slot.refused:
+        # DETACH waits for the last reply: behind DETACH the other end would not know the number.
+        if (
+            slot.leaving
+            and not slot.waiting
+            and self._slots.pop(slot.number, None) is not None
+            and not slot.refused
+        ):
             self._post(slot.world, Packet(packets.DETACH, number=slot.number).octets())

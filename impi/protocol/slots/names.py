@@ -1,8 +1,8 @@
-"""Names of LCOs and of receive slots: octets that travel, and open what they name.
+"""Names of LCOs and of receive slots: octets that travel, and give the right to send there.
 
 A name has the proc ``(address, pid)``, as IMPI 3.2 names it, the LCO's number there, and a key. The
-key of an LCO is random. The key of a slot is a one-way function of it, so that who has the name of
-one slot cannot make that of another (section 4.1 of the paper). Messages prove the slot's key.
+key of an LCO is random. The key of a slot is a one-way function of it, so that the owner of one
+slot's name cannot make that of another (section 4.1 of the paper). Messages prove the slot's key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_SLOTS: Final = 2**32
 
 @record
 class Name:
-    """What the octets of a name mean; ``slot`` is None for a whole LCO."""
+    """The meaning of the octets of a name; ``slot`` is None for a whole LCO."""
 
     address: bytes
     pid: int
@@ -41,7 +41,10 @@ class Name:
         """Return the name as :data:`NAME_SIZE` or :data:`SLOT_NAME_SIZE` octets."""
         if self.slot is None:
             return _LCO.pack(_LCO_MARK, self.address, self.pid, self.lco, self.key)
-        return _SLOT.pack(_SLOT_MARK, self.address, self.pid, self.lco, self.key, self.slot)
+
+        return _SLOT.pack(
+            _SLOT_MARK, self.address, self.pid, self.lco, self.key, self.slot
+        )
 
     def of_slot(self, slot: int) -> Name:
         return Name(self.address, self.pid, self.lco, slot_key(self.key, slot), slot)
@@ -51,15 +54,20 @@ def parse(octets: bytes) -> Name:
     """Return the meaning of a name.
 
     Raises:
-        ValueError: the octets are no name.
+        ValueError: the octets are not a name.
     """
+    # Names come from the user's hands: length and mark tell a name from octets that are none.
     if len(octets) == NAME_SIZE and octets[:4] == _LCO_MARK:
         _, address, pid, lco, key = _LCO.unpack(octets)
         return Name(address, pid, lco, key)
+
     if len(octets) == SLOT_NAME_SIZE and octets[:4] == _SLOT_MARK:
         _, address, pid, lco, key, slot = _SLOT.unpack(octets)
         return Name(address, pid, lco, key, slot)
-    raise ValueError(f"{len(octets)} octets that begin with {octets[:4]!r} are no name of an LCO or of a slot")
+
+    raise ValueError(
+        f"{len(octets)} octets that begin with {octets[:4]!r} are not a name of an LCO or of a slot"
+    )
 
 
 def slot_key(key: bytes, slot: int) -> bytes:

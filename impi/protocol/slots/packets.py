@@ -1,4 +1,4 @@
-"""What procs with LCOs tell each other: a header of fixed size, then perhaps the user's octets.
+"""The packets between procs with LCOs: a header of fixed size, then perhaps the user's octets.
 
 A send slot *attaches* itself once, with the key of its receive slot, under a number of its proc's
 own. Later packets name it by that number. The sender is known from the channel, so that no other
@@ -16,11 +16,11 @@ from impi.base.records import record
 ATTACH: Final = 1
 """A send slot refers to receive slot ``slot`` of LCO ``lco``, and proves ``key``."""
 STATE: Final = 2
-"""What became of the receive slot of ``number``; ``tag`` counts messages that were received."""
+"""State of the receive slot of ``number``; ``tag`` counts messages that were received."""
 DATA: Final = 3
 """A message; ``serial`` is not 0 if the sender waits for a REPLY."""
 REPLY: Final = 4
-"""What became of message ``serial``."""
+"""State of message ``serial``."""
 DETACH: Final = 5
 """The send slot is gone."""
 
@@ -63,15 +63,23 @@ class Packet:
     number: int = 0
     serial: int = 0
     tag: int = 0
-    """Of a message: twice MPI's tag, plus 1 for a collective's."""
+    """For DATA: twice MPI's tag, plus 1 for a collective's."""
     nbytes: int = 0
-    """Of a message: its octets; of ATTACH: the LCO."""
+    """For DATA: octets of the message; for ATTACH: the number of the LCO."""
     key: bytes = _NO_KEY
     data: bytes = b""
 
     def octets(self) -> bytes:
         head = _HEADER.pack(
-            self.kind, self.code, 0, self.slot, self.number, self.serial, self.tag, self.nbytes, self.key
+            self.kind,
+            self.code,
+            0,
+            self.slot,
+            self.number,
+            self.serial,
+            self.tag,
+            self.nbytes,
+            self.key,
         )
         return head + self.data
 
@@ -83,6 +91,20 @@ def parse_packet(octets: bytes | bytearray) -> Packet:
         ValueError: there are too few.
     """
     if len(octets) < _HEADER.size:
-        raise ValueError(f"{len(octets)} octets are too few for a packet between LCOs, which has {_HEADER.size}")
+        raise ValueError(
+            f"{len(octets)} octets are too few for a packet between LCOs, which has {_HEADER.size}"
+        )
+
     kind, code, _, slot, number, serial, tag, nbytes, key = _HEADER.unpack_from(octets)
-    return Packet(kind, code, slot, number, serial, tag, nbytes, key, bytes(octets[_HEADER.size :]))
+
+    return Packet(
+        kind,
+        code,
+        slot,
+        number,
+        serial,
+        tag,
+        nbytes,
+        key,
+        bytes(octets[_HEADER.size :]),
+    )

@@ -16,6 +16,8 @@ from impi.protocol.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET, AUTH_WEAK
 _RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
 _KEY: Final = re.compile(r"\d+|0[xX][0-9a-fA-F]+", re.ASCII)
 _MASK_WORD: Final = 4
+# With one proof overheard, guesses can be tried without any connection: so shorter ones are
+# refused.
 _LEAST_SECRET: Final = 16
 _LEAST_KEY: Final = 1 << 32
 
@@ -36,8 +38,8 @@ PROVING: Final = (Method.CHALLENGE, Method.TLS)
 ALL: Final = (*PROVING, Method.KEY, Method.NONE)
 """All methods, in the order of the default."""
 OF_CLIENTS: Final = (*PROVING, Method.NONE)
-"""Those that a client offers unless it is asked for more: by KEY it would send the key in clear to
-whoever listens at the server's address.
+"""The methods that a client offers unless it is asked for more. KEY is not among them: it sends
+the key in clear to whoever listens at the server's address.
 """
 
 
@@ -58,7 +60,9 @@ class Credentials:
         return any(method in PROVING for method in self.methods)
 
 
-def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | None = None) -> Credentials:
+def find_credentials(
+    environ: Mapping[str, str], preference: Sequence[Method] | None = None
+) -> Credentials:
     """Return the enabled methods in the order of ``preference`` (default: strongest first, and TLS
     where the other side has nothing else that proves a secret, because it costs bandwidth; no KEY
     beside a secret, which it would outdo).
@@ -69,28 +73,45 @@ def find_credentials(environ: Mapping[str, str], preference: Sequence[Method] | 
         UsageError: none is enabled (the words of IMPI 2.3.3), the key is not a 64-bit number, or
             key or secret can be guessed and IMPI_AUTH_WEAK is not set.
     """
-    has_key, has_secret = (bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET))
+
+    has_key, has_secret = (
+        bool(environ.get(o.variable, "").strip()) for o in (AUTH_KEY, AUTH_SECRET)
+    )
     wanted = (OF_CLIENTS if has_secret else ALL) if preference is None else preference
     available = _available(environ, has_key=has_key, has_secret=has_secret)
+
     methods = tuple(method for method in wanted if method in available)
     if not methods:
         raise UsageError(
             f"No authentication methods available for negotiation. Aborting. Set {AUTH_SECRET.variable}, the same for "
             "the server and all clients."
         )
+
     found = Credentials(methods)
-    key = _key(environ) if Method.KEY in methods or (found.proving and not has_secret) else 0
+
+    key = (
+        _key(environ)
+        if Method.KEY in methods or (found.proving and not has_secret)
+        else 0
+    )
     if not found.proving:
         return Credentials(methods, key)
+
+    # Without a secret the key takes its place: both ends have it, and by
+    # these methods it stays here.
     secret = _secret(environ) if has_secret else key.to_bytes(8, "big")
+
     return Credentials(methods, key if Method.KEY in methods else 0, secret)
 
 
-def _available(environ: Mapping[str, str], *, has_key: bool, has_secret: bool) -> list[Method]:
+def _available(
+    environ: Mapping[str, str], *, has_key: bool, has_secret: bool
+) -> list[Method]:
     # 2.3.3: IMPI_AUTH_NONE counts by its mere *presence*, IMPI_AUTH_KEY only with a *value*.
     enabled = {
         Method.NONE: AUTH_NONE.variable in environ,
         Method.KEY: has_key,
+        # A Python may lack OpenSSL; CHALLENGE needs nothing but SHA-256.
         Method.TLS: (has_key or has_secret) and find_spec("_ssl") is not None,
         Method.CHALLENGE: has_key or has_secret,
     }
@@ -98,7 +119,7 @@ def _available(environ: Mapping[str, str], *, has_key: bool, has_secret: bool) -
 
 
 def names_key(environ: Mapping[str, str]) -> bytes:
-    """Return what proves a process to the names of a server, made of the secret or else the key.
+    """Return the key by which processes ask a server for names, made of the secret or else the key.
 
     Raises:
         UsageError: the key is not a 64-bit number, or the file of the secret cannot be read.
@@ -106,20 +127,24 @@ def names_key(environ: Mapping[str, str]) -> bytes:
     secret = AUTH_SECRET.of(environ).encode("utf-8", "surrogateescape")
     if not secret and environ.get(AUTH_KEY.variable, "").strip():
         secret = parse_key(AUTH_KEY.of(environ)).to_bytes(8, "big")
+
     return prove(secret, "names")
 
 
 def relay_key(environ: Mapping[str, str]) -> bytes:
-    """Return what proves an impirun and a relay to each other, made of the secret or else the key.
+    """Return the key of an impirun and a relay, made of the secret or else of IMPI_AUTH_KEY.
 
     Raises:
         UsageError: there is none, or it can be guessed.
     """
-    if not any(environ.get(option.variable, "").strip() for option in (AUTH_SECRET, AUTH_KEY)):
+    if not any(
+        environ.get(option.variable, "").strip() for option in (AUTH_SECRET, AUTH_KEY)
+    ):
         raise UsageError(
-            f"a relay needs a secret, or anybody could use it: set {AUTH_SECRET.variable}, the same for the relay, the "
+            f"a relay needs a secret, or anyone could use it: set {AUTH_SECRET.variable}, the same for the relay, the "
             "server and all clients"
         )
+
     return prove(find_credentials(environ, (Method.CHALLENGE,)).secret, "relay")
 
 
@@ -131,6 +156,7 @@ def _key(environ: Mapping[str, str]) -> int:
             f"'od -An -N8 -tu8 /dev/urandom', or set {AUTH_WEAK.variable}=1",
             clause="2.3.3",
         )
+
     return key
 
 
@@ -141,6 +167,7 @@ def _secret(environ: Mapping[str, str]) -> bytes:
             f"{AUTH_SECRET.variable} has fewer than {_LEAST_SECRET} characters, so it can be guessed: take one"
             f" such as that of 'openssl rand -hex 16', or set {AUTH_WEAK.variable}=1"
         )
+
     return secret
 
 
@@ -150,12 +177,21 @@ def parse_key(text: str) -> int:
     Raises:
         UsageError: anything else. The message does not show the text.
     """
+
     text = text.strip()
-    key = int(text, 16 if text[:2] in ("0x", "0X") else 10) if _KEY.fullmatch(text) and len(text) <= 100 else -1
+
+    # A bound, as int() refuses thousands of digits by an error of its own.
+    key = (
+        int(text, 16 if text[:2] in ("0x", "0X") else 10)
+        if _KEY.fullmatch(text) and len(text) <= 100
+        else -1
+    )
     if not 0 <= key < 1 << 64:
         raise UsageError(
-            f"{AUTH_KEY.variable} must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal", clause="2.3.3"
+            f"{AUTH_KEY.variable} must be a number from 0 to 2^64-1, decimal or 0x and hexadecimal",
+            clause="2.3.3",
         )
+
     return key
 
 
@@ -175,11 +211,13 @@ def parse_preference(text: str) -> tuple[Method, ...]:
                 f"-auth {text}: {item!r} is neither a number nor a range; give a list such as 1,0 or 3,1-0",
                 clause="2.3.3",
             )
+
         first = int(match[1])
         last = first if match[2] is None else int(match[2])
         # Only known methods are looked at, so that a range of any size costs nothing.
         known = [m for m in Method if min(first, last) <= m <= max(first, last)]
         methods += sorted(known, reverse=first > last)
+
     return tuple(dict.fromkeys(methods))
 
 
@@ -195,13 +233,26 @@ def decode_mask(payload: bytes) -> frozenset[int] | None:
     """
     if not payload or len(payload) % _MASK_WORD:
         return None
-    words = [int.from_bytes(payload[i : i + _MASK_WORD], "big") for i in range(0, len(payload), _MASK_WORD)]
-    return frozenset(32 * i + bit for i, word in enumerate(words) for bit in range(32) if word >> bit & 1)
+
+    words = [
+        int.from_bytes(payload[i : i + _MASK_WORD], "big")
+        for i in range(0, len(payload), _MASK_WORD)
+    ]
+
+    return frozenset(
+        32 * i + bit
+        for i, word in enumerate(words)
+        for bit in range(32)
+        if word >> bit & 1
+    )
 
 
-def choose_method(preference: Iterable[Method], offered: Iterable[int]) -> Method | None:
+def choose_method(
+    preference: Iterable[Method], offered: Iterable[int]
+) -> Method | None:
     """The most preferred method that both sides have, or None."""
     common = set(offered)
+    # 2.3.3: the server chooses, so the order that counts is the server's.
     return next((method for method in preference if method in common), None)
 
 

@@ -1,7 +1,7 @@
 """Authentication by challenge, a method of ours (IMPI 2.3.3 leaves room for more).
 
-Server and client prove to each other that they know one secret. It never travels, and what was
-heard of one conversation proves nothing in another. After AUTH, whose mask offers method 31:
+Server and client prove to each other that they know one secret. It never travels, and octets of
+one conversation prove nothing in another. After AUTH, whose mask offers method 31:
 
 * server: the method's number, 32, and a nonce of 32 octets;
 * client: its nonce, and its proof (:mod:`impi.protocol.proofs`), both of 32 octets; then IMPI as
@@ -9,8 +9,8 @@ heard of one conversation proves nothing in another. After AUTH, whose mask offe
 * server: the command PROV with its proof and a number of the job, 32 octets each;
 * client: after its DONE the command SEAL, a proof over all octets that it has sent;
 * server: after its DONE the command SEAL, likewise;
-* both, from PROV to FINI: now and then the command BEAT. Who sends none for long is stopped or cut
-  off. BEAT is no part of what is sealed, since either end may send it at any time.
+* both, from PROV to FINI: now and then the command BEAT. An end that sends none for long is stopped
+  or cut off. The seal does not cover BEAT, since either end may send it at any time.
 
 The seals bind the whole start-up: an octet changed by anybody between them ends it. The number of
 the job and the secret make the job's key, by which hosts prove themselves in the dance
@@ -27,7 +27,15 @@ from typing import TYPE_CHECKING, Final
 
 from impi.base.errors import PeerError
 from impi.base.records import record, values_of
-from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, compare_digest, prove, proves, sha256, veil
+from impi.protocol.proofs import (
+    NONCE_SIZE,
+    PROOF_SIZE,
+    compare_digest,
+    prove,
+    proves,
+    sha256,
+    veil,
+)
 from impi.protocol.wire import CommandReader, OwnCommand, encode_command
 
 if TYPE_CHECKING:
@@ -41,37 +49,50 @@ PROOF_PAYLOAD: Final = PROOF_SIZE + NONCE_SIZE
 """Octets of PROV."""
 
 BEAT: Final = encode_command(OwnCommand.BEAT)
+# A seal cannot cover itself, and an end may beat between its seal and FINI.
 _UNSEALED: Final = (OwnCommand.SEAL, OwnCommand.BEAT)
 
 
 @record
 class Trust:
-    """By what the hosts of a job know each other: by proofs, or by where they connect from."""
+    """How the hosts of a job recognise each other: by proofs, or by the addresses they come
+    from."""
 
     key: bytes = b""
     """The key of this job; secret."""
     clients: tuple[int, ...] = ()
     """The clients whose hosts have it, and prove that; none: this client has no secret."""
     tls: tuple[int, ...] = ()
-    """Of these, the clients whose hosts have channels with TLS between each other."""
+    """The clients, among :attr:`clients`, whose hosts have channels with TLS between each other."""
     came: tuple[str, ...] = ()
-    """Where each client's start-up connection came from; see
+    """The address that each client's start-up connection came from; see
     :mod:`impi.protocol.startup.origins`."""
     strict: bool = False
     """Whether hosts without a proof are refused that come from elsewhere (--strict-addresses)."""
 
     def told(self, *, strict: bool, token: str) -> dict[str, object]:
-        """Return what impirun tells its processes, as JSON.
+        """Return the values that impirun tells its processes, as JSON.
 
         The key is hexadecimal there, and veiled by impirun's token, which both ends have proved.
         """
-        return {**values_of(self), "key": veil(bytes.fromhex(token), "job key", self.key).hex(), "strict": strict}
+        return {
+            **values_of(self),
+            "key": veil(bytes.fromhex(token), "job key", self.key).hex(),
+            "strict": strict,
+        }
 
     @classmethod
     def of(
-        cls, *, token: str, key: str, clients: Sequence[int], tls: Sequence[int], came: Sequence[str], strict: bool
+        cls,
+        *,
+        token: str,
+        key: str,
+        clients: Sequence[int],
+        tls: Sequence[int],
+        came: Sequence[str],
+        strict: bool,
     ) -> Trust:
-        """Return what :meth:`told` has told."""
+        """Return the object of the values of :meth:`told`."""
         plain = veil(bytes.fromhex(token), "job key", bytes.fromhex(key))
         return cls(plain, tuple(clients), tuple(tls), tuple(came), strict)
 
@@ -84,7 +105,7 @@ def job_key(secret: bytes, number: bytes) -> bytes:
 class SealedChannel:
     """One end of a start-up connection, without a socket: commands go out and come in.
 
-    It begins in clear. :meth:`prove` makes both ends prove themselves and seal what they send,
+    It begins in clear. :meth:`prove` makes both ends prove themselves and seal their octets,
     :meth:`encrypt` goes on in a TLS session. The octets of both ways count for the seals from the
     first on, though neither end has a key then. BEAT and SEAL never count.
 
@@ -98,7 +119,7 @@ class SealedChannel:
         # A server names the client itself, since it has many.
         self._peer = "the server" if me == CLIENT else ""
         self.reader = CommandReader(limit, self._peer)
-        """What has come and was not taken: take it by the methods here only."""
+        """Octets that have come and were not taken: take them by the methods here only."""
         self.out = bytearray()
         """Octets to be written."""
         self._session = b""
@@ -116,6 +137,11 @@ class SealedChannel:
         """Whether it has gone on in a TLS session."""
         return self._stream is not None
 
+    @property
+    def ready(self) -> bool:
+        """Whether what is sent goes out at once: no handshake of a TLS session is under way."""
+        return self._stream is None or self._stream.ready
+
     def send(self, octets: bytes) -> None:
         """Send these octets, which count for our seal."""
         self._sent.update(octets)
@@ -126,7 +152,9 @@ class SealedChannel:
 
     def send_seal(self) -> None:
         """Send SEAL: a proof over all that we have sent, and over the number of a TLS session."""
-        self._write(encode_command(OwnCommand.SEAL, self._seal(self._me, self._sent.digest())))
+        self._write(
+            encode_command(OwnCommand.SEAL, self._seal(self._me, self._sent.digest()))
+        )
 
     def data_to_send(self) -> bytes:
         data = bytes(self.out)
@@ -141,14 +169,19 @@ class SealedChannel:
         """
         if self._stream is not None:
             data, answer = self._stream.receive(data)
+            # In a handshake octets of TLS are answered by such octets, before there is any command.
             self.out += answer
+
         self.reader.receive_data(data)
 
     def next_command(self) -> tuple[int, bytes] | None:
         """Return the next command; see :meth:`impi.protocol.wire.CommandReader.next_command`."""
         command = self.reader.next_command()
         if command is not None and command[0] not in _UNSEALED:
+            # The octets as they came: a command has one encoding only, so it
+            # can be encoded once more.
             self._heard.update(encode_command(*command))
+
         return command
 
     def take(self, size: int) -> bytes | None:
@@ -158,11 +191,13 @@ class SealedChannel:
 
     def prove(self, secret: bytes, theirs: bytes, mine: bytes) -> None:
         """Both ends prove from here on that they know the secret; the others are their nonces."""
+        # A nonce of each end: so neither can be made to repeat an earlier conversation.
         nonces = (mine, theirs) if self._me == CLIENT else (theirs, mine)
         self._session = prove(secret, "session", *nonces)
 
     def proof(self, job: bytes = b"") -> bytes:
         """Return our proof; ``job``: the number of the job, from the server only."""
+        # Over the role, too: an end that is sent its own proof back does not take it.
         return prove(self._session, self._me, job)
 
     def is_proved(self, proof: bytes, job: bytes = b"") -> bool:
@@ -177,7 +212,7 @@ class SealedChannel:
         """
         if not compare_digest(seal, self._seal(self._other, self._heard.digest())):
             raise PeerError(
-                "has sent other octets than have come: somebody between has changed them",
+                "sent octets that differ from those that arrived: they were changed on the way",
                 clause="2.3.3",
                 peer=self._peer,
             )
@@ -190,13 +225,19 @@ class SealedChannel:
         """
         from impi.protocol.startup.encrypted import Stream
 
+        # Octets in clear that wait here would be read as if the session had protected them.
         if len(self.reader):
-            raise PeerError("sent octets before its TLS session", clause="2.3.3", peer=self._peer)
+            raise PeerError(
+                "sent octets before its TLS session", clause="2.3.3", peer=self._peer
+            )
+
+        # The server accepts and so acts as the TLS server, whichever end has proved itself first.
         self._stream = Stream(accepts=self._me == SERVER)
 
     def _write(self, octets: bytes) -> None:
         self.out += octets if self._stream is None else self._stream.send(octets)
 
     def _seal(self, role: str, digest: bytes) -> bytes:
+        # With somebody between, the two ends have two TLS sessions, whose numbers differ.
         number = () if self._stream is None else (self._stream.binding,)
         return prove(self._session, f"{role} seal", digest, *number)

@@ -6,7 +6,7 @@ made reports the difference; a client of another implementation stays silent.
 
 A table of decisions takes effect only if all clients have it: clients without one take that of the
 others. It is submitted once C_VERSION has shown that every client knows such tables. The form of
-values in memory is no choice, but travels likewise: if all agree, nobody converts values.
+values in memory is not a choice, but travels likewise: if all agree, values are not converted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Final
 
 from impi.base.errors import StartupError, UsageError
 from impi.protocol.decisions import Decisions
-from impi.protocol.job import ALTERNATIVES, LAZY_VERSION, REPRODUCIBLE, RESILIENT_VERSION, TUNED_VERSION
+from impi.protocol.job import (
+    ALTERNATIVES,
+    LAZY_VERSION,
+    REPRODUCIBLE,
+    RESILIENT_VERSION,
+    TUNED_VERSION,
+)
 from impi.protocol.options import OPTIONS
 from impi.protocol.startup.facts import ClientFacts
 from impi.protocol.wire import OwnLabel
@@ -32,24 +38,34 @@ def encode_choices(facts: ClientFacts) -> list[tuple[OwnLabel, bytes]]:
     values = {
         OwnLabel.C_VERIFY: facts.offer.verify,
         OwnLabel.C_COLLECTIVES: sum(
-            1 << bit for bit, name in enumerate(ALTERNATIVES) if name in facts.offer.collectives
+            1 << bit
+            for bit, name in enumerate(ALTERNATIVES)
+            if name in facts.offer.collectives
         ),
     }
+    # A value of 0 is not a choice. It is not sent, since LAM/MPI ends at a
+    # label that it does not know.
     return [(label, _VALUE.pack(value)) for label, value in values.items() if value]
 
 
-def check_choice(label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, nclients: int) -> None:
+def check_choice(
+    label: OwnLabel, chosen: dict[int, bytes], own: bytes | None, nclients: int
+) -> None:
     """Compare what the clients in ``chosen`` submitted with ``own``, None if we submitted nothing.
 
     Raises:
         StartupError: another client chose differently, or a client that must choose did not.
     """
+
     # Verification needs every client; a silent implementation may share a reading of the text.
     all_must = own is None or label is OwnLabel.C_VERIFY
     if all_must and len(chosen) < nclients:
         clients = ", ".join(map(str, chosen))
         who = f"client {clients} has" if len(chosen) == 1 else f"clients {clients} have"
-        raise StartupError(f"only {who} {_NAMES[label]}: start all clients with the same, or none")
+        raise StartupError(
+            f"only {who} {_NAMES[label]}: start all clients with the same, or none"
+        )
+
     (first, value), *others = chosen.items()
     for client, other in others:
         if other != value:
@@ -66,6 +82,7 @@ def check_version(facts: ClientFacts, version: tuple[int, int]) -> None:
             "--resilient needs all clients of ours, each with --resilient and none with --impi-version 0.0; what all "
             f"of them offer is version {version[0]:#x}.{version[1]}"
         )
+
     if REPRODUCIBLE in facts.offer.collectives and not knows_tables(version):
         raise StartupError(
             f"--collectives {REPRODUCIBLE} is possible only if all clients are ours, and none has --impi-version 0.0; "
@@ -90,14 +107,31 @@ def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
     Raises:
         StartupError: not one table for each client, or the tables differ.
     """
+
+    # The server joins the tables without a mark between them (2.3.5), so
+    # each begins with its length.
     texts: dict[int, bytes] = {}
     for client in clients:
-        end = _LENGTH.size + (_LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0)
+        end = _LENGTH.size + (
+            _LENGTH.unpack_from(data)[0] if len(data) >= _LENGTH.size else 0
+        )
         if not _LENGTH.size < end <= len(data):
-            raise StartupError("C_TUNING is cut short", clause="2.3.5", peer=f"client {client}", octets=data)
+            raise StartupError(
+                "C_TUNING is cut short",
+                clause="2.3.5",
+                peer=f"client {client}",
+                octets=data,
+            )
+
         texts[client], data = data[_LENGTH.size : end], data[end:]
+
     if data:
-        raise StartupError(f"C_TUNING has more than the tables of {len(texts)} clients", clause="2.3.5", octets=data)
+        raise StartupError(
+            f"C_TUNING has more than the tables of {len(texts)} clients",
+            clause="2.3.5",
+            octets=data,
+        )
+
     (first, text), *others = texts.items()
     for client, other in others:
         if other != text:
@@ -105,10 +139,13 @@ def agree_on_decisions(clients: Sequence[int], data: bytes) -> Decisions:
                 f"clients {first} and {client} have different tables of --tuning (or IMPI_TUNING): "
                 "give the same to all clients, or one to one of them"
             )
+
     try:
         return Decisions.parse(text)
     except UsageError as error:
-        raise StartupError(f"C_TUNING is no table: {error.message}", peer=f"client {first}") from None
+        raise StartupError(
+            f"C_TUNING is not a table: {error.message}", peer=f"client {first}"
+        ) from None
 
 
 def agree_on_native(representations: Sequence[bytes], nclients: int) -> bool:
@@ -126,11 +163,12 @@ NEEDED: Final = {
     OwnLabel.C_COLLECTIVES: "--collectives",
     OwnLabel.C_TUNING: "--tuning",
 }
-"""What users choose by labels of ours: a job cannot go on as if they had not."""
+"""Choices of the user that must reach all clients: if the server keeps one back, the job ends."""
 
 
 def _show(label: OwnLabel, data: bytes) -> str:
     [value] = _VALUE.unpack(data)
     if label is OwnLabel.C_VERIFY:
         return f"IMPI_VERIFY={value}"
+
     return f"--collectives {','.join(name for bit, name in enumerate(ALTERNATIVES) if value >> bit & 1)}"

@@ -1,4 +1,10 @@
-"""The server's collection of labels, without knowing a single one of them (IMPI 2.3.5)."""
+"""The server's collection of labels, without knowing a single one of them (IMPI 2.3.5).
+
+How it works: each client has a queue of submitted labels, which ascend. The lowest label at the
+heads of all queues is complete as soon as every client has one waiting, or has said DONE: then no
+client can still submit it. A client that submits many labels ahead of the others fills its queue,
+so the octets of each queue are bounded.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +17,7 @@ from impi.base.errors import PeerError
 MAX_WAITING: Final = 1 << 24
 """Most octets of labels that may wait for other clients, per client: bounds the server's memory."""
 
-_OVERHEAD: Final = 64
-# A label without data occupies memory too, so each counts for some octets more.
+_OVERHEAD: Final = 64  # A label without data occupies memory, too
 
 
 class Broadcast(NamedTuple):
@@ -31,7 +36,9 @@ class Collector:
     """
 
     def __init__(self, nclients: int) -> None:
-        self._waiting: list[deque[tuple[int, bytes]]] = [deque() for _ in range(nclients)]
+        self._waiting: list[deque[tuple[int, bytes]]] = [
+            deque() for _ in range(nclients)
+        ]
         self._octets = [0] * nclients
         self._last: list[int | None] = [None] * nclients
         self._finished = [False] * nclients
@@ -47,14 +54,25 @@ class Collector:
         Raises:
             PeerError: it does not ascend, comes after DONE, or too much is waiting.
         """
+
         last = self._last[client]
         if self._finished[client]:
             raise PeerError(f"submitted label {label:#06x} after DONE", clause="2.3.6")
+
         if last is not None and label <= last:
-            raise PeerError(f"submitted label {label:#06x} after {last:#06x}, but labels must ascend", clause="2.3.5")
+            raise PeerError(
+                f"submitted label {label:#06x} after {last:#06x}, but labels must ascend",
+                clause="2.3.5",
+            )
+
+        # Bounded for each client: one that runs ahead of the others pays for it alone.
         self._octets[client] += len(data) + _OVERHEAD
         if self._octets[client] > MAX_WAITING:
-            raise PeerError(f"has over {MAX_WAITING} octets of labels waiting for other clients", clause="2.3.5")
+            raise PeerError(
+                f"has over {MAX_WAITING} octets of labels waiting for other clients",
+                clause="2.3.5",
+            )
+
         self._last[client] = label
         self._waiting[client].append((label, data))
 
@@ -66,11 +84,13 @@ class Collector:
         """
         if self._finished[client]:
             raise PeerError("sent DONE twice", clause="2.3.6")
+
         self._finished[client] = True
 
     def complete(self) -> Iterator[Broadcast]:
         while (label := self._complete_label()) is not None:
             mask = 0
+
             parts = []
             for client, waiting in enumerate(self._waiting):
                 if waiting and waiting[0][0] == label:
@@ -78,10 +98,20 @@ class Collector:
                     self._octets[client] -= len(data) + _OVERHEAD
                     parts.append(data)
                     mask |= 1 << client
+
             yield Broadcast(label, mask, b"".join(parts))
 
     def _complete_label(self) -> int | None:
-        lowest = min((waiting[0][0] for waiting in self._waiting if waiting), default=None)
-        if all(waiting or done for waiting, done in zip(self._waiting, self._finished, strict=True)):
+        # Labels ascend at each client, so the lowest at all heads can only be joined
+        # by a client whose queue is empty. While one such client is not done, it may
+        # still submit a label as low.
+        lowest = min(
+            (waiting[0][0] for waiting in self._waiting if waiting), default=None
+        )
+        if all(
+            waiting or done
+            for waiting, done in zip(self._waiting, self._finished, strict=True)
+        ):
             return lowest
+
         return None

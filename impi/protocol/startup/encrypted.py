@@ -12,6 +12,7 @@ The standard library's ssl takes 5 ms and 4 MiB: import this module only where T
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -25,7 +26,11 @@ _CHUNK: Final = 1 << 16
 @cache
 def context(*, accepts: bool) -> ssl.SSLContext:
     """Return the settings of the end that accepts a connection, or of the other."""
-    found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if accepts else ssl.PROTOCOL_TLS_CLIENT)
+
+    found = ssl.SSLContext(
+        ssl.PROTOCOL_TLS_SERVER if accepts else ssl.PROTOCOL_TLS_CLIENT
+    )
+
     found.minimum_version = ssl.TLSVersion.TLSv1_3
     if accepts:
         found.load_cert_chain(_CERTIFICATE)
@@ -34,6 +39,7 @@ def context(*, accepts: bool) -> ssl.SSLContext:
         # The proof that follows says who the other end is.
         found.check_hostname = False
         found.verify_mode = ssl.CERT_NONE
+
     return found
 
 
@@ -42,7 +48,12 @@ def binding(session: ssl.SSLObject | ssl.SSLSocket) -> bytes:
     number = session.get_channel_binding("tls-unique")
     if not number:
         raise PeerError("has a TLS session without a Finished message")
+
     return number
+
+
+INTERCEPTED: Final = "holds another TLS session: the connection was intercepted"
+"""Sentence on an end whose :func:`session_proof` is wrong."""
 
 
 def session_proof(key: bytes, number: bytes, *, accepts: bool) -> bytes:
@@ -61,10 +72,20 @@ class Stream:
 
     def __init__(self, *, accepts: bool) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._session = context(accepts=accepts).wrap_bio(self._incoming, self._outgoing, server_side=accepts)
+        self._session = context(accepts=accepts).wrap_bio(
+            self._incoming, self._outgoing, server_side=accepts
+        )
         self._waiting = b""
         self._ready = False
+        # Whether the other end has said that nothing more follows: who cuts the connection cannot
+        self.closed = False
+        # The end that connects speaks first, so its first octets are ready at once.
         self._shake_hands()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the handshake is over."""
+        return self._ready
 
     @property
     def binding(self) -> bytes:
@@ -72,38 +93,61 @@ class Stream:
         return binding(self._session)
 
     def send(self, octets: bytes) -> bytes:
-        """Return what must be written on the connection, so that the other end receives these."""
+        """Return the octets to write on the connection so that the other end receives
+        ``octets``."""
         self._waiting += octets
         return self._taken()
 
     def receive(self, octets: bytes) -> tuple[bytes, bytes]:
-        """Take octets of the connection; return those of the other end, and what must be written.
+        """Take octets of the connection; return the other end's octets, and octets to write.
 
         Raises:
             PeerError: they are not of this session.
         """
+
         self._incoming.write(octets)
+
         heard = bytearray()
         try:
             if not self._ready:
                 self._shake_hands()
+
             while self._ready and (piece := self._session.read(_CHUNK)):
                 heard += piece
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
+
+            self.closed = self._ready
+        except ssl.SSLWantReadError:
             pass
+        except ssl.SSLZeroReturnError:
+            self.closed = True
         except ssl.SSLError as error:
             self._ready = False  # nothing more can be sent
-            raise PeerError(f"has broken its TLS session ({error.reason or error})") from None
+            raise PeerError(
+                f"has broken its TLS session ({error.reason or error})"
+            ) from None
+
         return bytes(heard), self._taken()
+
+    def close(self) -> bytes:
+        """Return the octets that tell the other end that nothing more follows."""
+        last = self._taken()
+        with suppress(ssl.SSLWantReadError):  # it need not answer
+            self._session.unwrap()
+
+        return last + self._taken()
 
     def _shake_hands(self) -> None:
         try:
             self._session.do_handshake()
         except ssl.SSLWantReadError:
             return
+
         self._ready = True
 
     def _taken(self) -> bytes:
+        # Before the end of the handshake there is no key, so the octets wait;
+        # only the handshake's own go.
         while self._ready and self._waiting:
             self._waiting = self._waiting[self._session.write(self._waiting) :]
+
         return self._outgoing.read()

@@ -51,19 +51,38 @@ class ClientFacts:
     """Whether the job must go on without a client that is lost (``job.RESILIENT_VERSION``)."""
 
     def __post_init__(self) -> None:
+        # Mistakes of our own side, found before they become labels: then all
+        # clients would end by them.
         if not set(self.offer.collectives) <= set(ALTERNATIVES):
-            raise LocalProtocolError(f"there are no such collectives: {self.offer.collectives}")
+            raise LocalProtocolError(
+                f"there are no such collectives: {self.offer.collectives}"
+            )
+
         if len(self.representation) not in (0, 4):
-            raise LocalProtocolError(f"a representation is four octets, not {self.representation.hex()}")
+            raise LocalProtocolError(
+                f"a representation is four octets, not {self.representation.hex()}"
+            )
+
         if len(self.software) not in (0, 4):
-            raise LocalProtocolError(f"versions of software are four octets, not {self.software.hex()}")
+            raise LocalProtocolError(
+                f"versions of software are four octets, not {self.software.hex()}"
+            )
+
         if not self.hosts or not any(host.procs for host in self.hosts):
-            raise LocalProtocolError("a client has at least one host and one process", clause="2.3.5")
+            raise LocalProtocolError(
+                "a client has at least one host and one process", clause="2.3.5"
+            )
+
         for host in self.hosts:
             if len(host.ipv6) != 16 or any(len(proc.ipv6) != 16 for proc in host.procs):
-                raise LocalProtocolError(f"a host identifier is not 16 octets: {host}", clause="1.2.3")
+                raise LocalProtocolError(
+                    f"a host identifier is not 16 octets: {host}", clause="1.2.3"
+                )
+
             if not 1 <= host.port <= 65535:
-                raise LocalProtocolError(f"a host cannot listen on port {host.port}", clause="2.3.5")
+                raise LocalProtocolError(
+                    f"a host cannot listen on port {host.port}", clause="2.3.5"
+                )
 
 
 def encode_versions(versions: Iterable[tuple[int, int]]) -> bytes:
@@ -73,8 +92,10 @@ def encode_versions(versions: Iterable[tuple[int, int]]) -> bytes:
 
 def encode_facts(facts: ClientFacts) -> list[tuple[Label, bytes]]:
     """The thirteen labels after C_VERSION, ascending, each with its data."""
+
     procs = [proc for host in facts.hosts for proc in host.procs]
     nhosts = len(facts.hosts)
+
     labels = {
         Label.C_NHOSTS: _uint4(nhosts),
         Label.C_NPROCS: _uint4(len(procs)),
@@ -87,8 +108,15 @@ def encode_facts(facts: ClientFacts) -> list[tuple[Label, bytes]]:
     for name in names_of(facts.offer):
         label, value = OPTIONS[name].label, getattr(facts.offer, name)
         if isinstance(label, Label):
+            # None: we set no limit, and impirun gives the tag_ub of its MPI library. A value of -1,
+            # the default of 2.3.5, is packed as the unsigned number with the same octets.
             number = (MAX_INT4 if value is None else value) & MAX_UINT4
-            labels[label] = _uint4(*[number] * (nhosts if label.name.startswith("H_") else 1))
+            # 2.3.5 wants an H label once for each host, and all hosts of
+            # this client offer the same.
+            labels[label] = _uint4(
+                *[number] * (nhosts if label.name.startswith("H_") else 1)
+            )
+
     return sorted(labels.items())
 
 

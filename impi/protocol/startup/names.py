@@ -1,4 +1,4 @@
-"""Published names: what processes ask a rendezvous server, without sockets (MPI 4.1, 11.7).
+"""Published names: questions of processes to a rendezvous server, sans I/O (MPI 4.1, 11.7).
 
 A process asks over a connection of its own, whose first command is NAME and not AUTH. It is no
 client, and other implementations never send it. All commands are NAME:
@@ -9,8 +9,8 @@ client, and other implementations never send it. All commands are NAME:
 
 The proofs are by a key that the secret of the job makes
 (:func:`impi.protocol.startup.auth.names_key`), so impirun can tell it to procs, which do not get
-the secret. The veil is HMAC-SHA256 of a counter: the name of a port has a secret, which nobody on
-the way is to read. Questions and answers are JSON.
+the secret. The veil is HMAC-SHA256 of a counter: the name of a port holds a secret, which must not
+be read on the way. Questions and answers are JSON.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ACTS: Final = ("publish", "lookup", "unpublish")
 
 @record
 class Answer:
-    """What a server says: the name of a port, or why not."""
+    """A server's answer: the name of a port, or the reason why there is none."""
 
     port: str = ""
     error: str = ""
@@ -51,7 +51,7 @@ class Names:
     """The names of one server.
 
     Args:
-        key: what those who ask must know.
+        key: the secret that processes must know to ask.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -59,32 +59,54 @@ class Names:
         self._ports: dict[str, str] = {}
 
     def answer(self, question: bytes) -> Answer:
-        """Return the answer to a question that somebody with the key has asked."""
+        """Return the answer to a question whose proof was right."""
+
         try:
             act, name, port = json.loads(question)
         except (ValueError, TypeError, RecursionError):
             act = name = port = None
+
         if act not in _ACTS or not isinstance(name, str) or not isinstance(port, str):
             return Answer("", "ERR_SERVICE", "the server does not know what was asked")
+
+        # In MPI, a name that is not published is ERR_NAME for a lookup, and ERR_SERVICE for
+        # taking back. The binding raises what this says.
         known = self._ports.get(name)
         if act == "lookup":
-            return Answer("", "ERR_NAME", f"no port is published as {name!r}") if known is None else Answer(known)
+            return (
+                Answer("", "ERR_NAME", f"no port is published as {name!r}")
+                if known is None
+                else Answer(known)
+            )
+
         why = self._fault(act, name, known, port)
         if why:
             return Answer("", "ERR_SERVICE", why)
+
         if act == "publish":
             self._ports[name] = port
         else:
             del self._ports[name]
+
         return Answer()
 
     def _fault(self, act: str, name: str, known: str | None, port: str) -> str:
         """Return why a name cannot be published or taken back; empty: it can."""
         if act == "publish":
-            full = f"{_MOST} names are published, and no more can be" if len(self._ports) >= _MOST else ""
-            return full if known is None else f"{name!r} is published already; unpublish it first"
+            full = (
+                f"{_MOST} names are published, and no more can be"
+                if len(self._ports) >= _MOST
+                else ""
+            )
+            return (
+                full
+                if known is None
+                else f"{name!r} is published already; unpublish it first"
+            )
+
         if known is None:
             return f"no port is published as {name!r}"
+
         return "" if known == port else f"{name!r} is published for another port"
 
 
@@ -107,17 +129,28 @@ class Desk:
         Raises:
             PeerError: the other end has not proved that it knows the key.
         """
+
+        # Two commands of a process: its nonce, then the question with a proof over both nonces. So
+        # a recorded question proves nothing on another connection.
         if self._session is None:
             if len(payload) != NONCE_SIZE:
-                raise PeerError("sent a NAME without a nonce", octets=payload[:NONCE_SIZE])
+                raise PeerError(
+                    "sent a NAME without a nonce", octets=payload[:NONCE_SIZE]
+                )
+
             self._session = _session(self._names.key, payload, self._nonce)
             return encode_command(OwnCommand.NAME, self._nonce), False
+
         question = _opened(self._session, "asks", payload)
         if question is None:
             raise PeerError("has not proved that it knows the secret")
+
         found = self._names.answer(question)
         told = json.dumps([found.port, found.error, found.why]).encode()
-        return encode_command(OwnCommand.NAME, _closed(self._session, "tells", told)), True
+
+        return encode_command(
+            OwnCommand.NAME, _closed(self._session, "tells", told)
+        ), True
 
 
 class Asker:
@@ -137,7 +170,10 @@ class Asker:
     def asks(self, theirs: bytes, act: str, name: str, port: str) -> bytes:
         """Return the octets to send when the server's nonce has come."""
         self._session = _session(self._key, self._nonce, theirs)
-        return encode_command(OwnCommand.NAME, _closed(self._session, "asks", json.dumps([act, name, port]).encode()))
+        return encode_command(
+            OwnCommand.NAME,
+            _closed(self._session, "asks", json.dumps([act, name, port]).encode()),
+        )
 
     def reads(self, payload: bytes) -> Answer:
         """Return the server's answer.
@@ -148,6 +184,7 @@ class Asker:
         told = _opened(self._session, "tells", payload)
         if told is None:
             raise PeerError("has not proved that it knows the secret")
+
         return Answer(*json.loads(told))
 
 
@@ -156,6 +193,7 @@ def _session(key: bytes, asker: bytes, server: bytes) -> bytes:
 
 
 def _closed(session: bytes, role: str, text: bytes) -> bytes:
+    # The proof is over what travels: it is checked before anything is decrypted.
     veiled = veil(session, role, text)
     return prove(session, role, veiled) + veiled
 

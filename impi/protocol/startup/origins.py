@@ -1,4 +1,4 @@
-"""Where a host without a proof may connect from (IMPI 2.3.5, 2.3.8).
+"""The addresses that a host without a proof may connect from (IMPI 2.3.5, 2.3.8).
 
 A host that has the job's key proves itself, wherever its connection comes from. A host of IMPI 0.0
 says its number and nothing else, and the text does not say that it connects from the address that
@@ -29,6 +29,7 @@ _LOOPBACK: Final = ("127.", "::1")
 
 def offers_ours(versions: bytes) -> bool:
     """Return whether one client's C_VERSION has a version of ours, so that it knows CAME."""
+    # Versions of ours share the major number, so a newer client of ours is known by it, too.
     ours = LONG8_VERSION[0].to_bytes(4, "big")
     return any(versions[at : at + 4] == ours for at in range(0, len(versions), 8))
 
@@ -39,8 +40,15 @@ def encode_came(came: Sequence[str]) -> bytes:
     A client that reached the server by loopback or by an address with a zone, or whose address is
     not known, has 16 zeros: to everybody else its address would mean another machine, or nothing.
     """
-    known = [address and "%" not in address and not address.startswith(_LOOPBACK) for address in came]
-    octets = [addresses.from_text(one) if said else _UNKNOWN for one, said in zip(came, known, strict=True)]
+    known = [
+        address and "%" not in address and not address.startswith(_LOOPBACK)
+        for address in came
+    ]
+    octets = [
+        addresses.from_text(one) if said else _UNKNOWN
+        for one, said in zip(came, known, strict=True)
+    ]
+
     return encode_command(OwnCommand.CAME, b"".join(octets))
 
 
@@ -50,10 +58,17 @@ def decode_came(payload: bytes, nclients: int) -> tuple[str, ...]:
     Raises:
         PeerError: it has not one address for each client.
     """
+
     size = addresses.ADDRESS_SIZE
     if len(payload) != nclients * size:
-        raise PeerError("sent a CAME that has not one address for each client", peer="the server", octets=payload)
+        raise PeerError(
+            "sent a CAME that has not one address for each client",
+            peer="the server",
+            octets=payload,
+        )
+
     parts = [payload[at : at + size] for at in range(0, len(payload), size)]
+
     return tuple("" if part == _UNKNOWN else addresses.to_text(part) for part in parts)
 
 
@@ -65,7 +80,13 @@ def expected_addresses(job: Job, host: int, came: Sequence[str]) -> list[str]:
         host: its global index.
         came: see :func:`decode_came`; empty: the server has not told it.
     """
+
     client = job.hosts[host].client
-    siblings = [addresses.to_text(other.ipv6) for other in job.hosts if other.client == client]
+    siblings = [
+        addresses.to_text(other.ipv6) for other in job.hosts if other.client == client
+    ]
     own = addresses.to_text(job.hosts[host].ipv6)
-    return list(dict.fromkeys(filter(None, [own, *siblings, *came[client : client + 1]])))
+
+    return list(
+        dict.fromkeys(filter(None, [own, *siblings, *came[client : client + 1]]))
+    )

@@ -1,7 +1,9 @@
 """Throttling of one ordered pair of processes (IMPI 3.6): counting only, no packets, no queues.
 
-The source counts the packets that it sends and stops at *hiwater*. The destination answers every
-*ackmark* packets with a PROTOACK, which takes that many off the source's count.
+How it works: the source counts the packets that it sends and stops at *hiwater*. The destination
+answers every *ackmark* packets with a PROTOACK, which takes that many off the source's count.
+Packets count, not octets, so maxdatalen times hiwater bounds the octets that an unwilling receiver
+must keep.
 
 1. Every packet counts except PROTOACK and FINI (3.6, 3.8), so acknowledgements of messages count.
 2. The destination counts on arrival, matched or not; else unexpected messages would block all.
@@ -41,6 +43,7 @@ class CreditWindow:
 
     @property
     def open(self) -> bool:
+        # 3.6: hiwater packets may be unacknowledged, so the one that reaches it is the last.
         return self.sent < self._hiwater
 
     def take(self) -> None:
@@ -50,7 +53,11 @@ class CreditWindow:
             LocalProtocolError: the window is closed.
         """
         if self.sent >= self._hiwater:
-            raise LocalProtocolError(f"{self.sent} packets are unacknowledged, no more may be sent", clause="3.6")
+            raise LocalProtocolError(
+                f"{self.sent} packets are unacknowledged, no more may be sent",
+                clause="3.6",
+            )
+
         self.sent += 1
 
     def acknowledged(self) -> None:
@@ -59,11 +66,14 @@ class CreditWindow:
         Raises:
             PeerError: it acknowledges packets that were never sent.
         """
+        # 3.6: a PROTOACK has no count of its own and always stands for ackmark packets. A surplus
+        # one would open the window for packets that the peer has not received.
         if self.sent < self._ackmark:
             raise PeerError(
                 f"a PROTOACK acknowledges {self._ackmark} packets, but only {self.sent} are unacknowledged",
                 clause="3.6",
             )
+
         self.sent -= self._ackmark
 
 
@@ -95,19 +105,29 @@ class AckCounter:
         Raises:
             PeerError: it was sent beyond hiwater, whatever PROTOACKs may be on their way.
         """
+
+        # PROTOACKs that TCP has are not evidence: they may have reached the source or not. Only
+        # those still held here are surely unknown to it (rule 4 above).
         certain = self.unacknowledged + self.held * self._ackmark
         if certain >= self._hiwater:
             raise PeerError(
                 f"sent a packet while {certain} were unacknowledged; it must wait at hiwater, {self._hiwater}",
                 clause="3.6",
             )
+
         self.unacknowledged += 1
         if self.unacknowledged < self._ackmark:
             return False
+
         self.unacknowledged = 0
+
         return True
 
 
 def _check_marks(ackmark: int, hiwater: int) -> None:
+    # 3.9. With ackmark above hiwater a source would stop before any PROTOACK is due (rule 3).
     if not 1 <= ackmark <= hiwater:
-        raise LocalProtocolError(f"1 <= ackmark ({ackmark}) <= hiwater ({hiwater}) does not hold", clause="3.9")
+        raise LocalProtocolError(
+            f"1 <= ackmark ({ackmark}) <= hiwater ({hiwater}) does not hold",
+            clause="3.9",
+        )

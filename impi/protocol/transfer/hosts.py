@@ -1,4 +1,9 @@
-"""The hosts of other clients as one process sees them: their channels, and paths to their procs."""
+"""The hosts of other clients as one process sees them: their channels, and paths to their procs.
+
+How it works: packets name procs by (address, pid) (IMPI 3.2), the engine names them by rank in
+MPI_COMM_WORLD, sockets belong to hosts. This module has the tables between the three, and ``busy``:
+the hosts for which something is queued, so that the engine need not ask every channel.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +29,35 @@ class Hosts:
         self.channels: dict[int, Channel] = {}
         self.paths: dict[int, Path] = {}
         self.ranks = {(proc.ipv6, proc.pid): proc.rank for proc in job.procs}
-        """The procs of the job by what names them in a packet."""
+        """Ranks of the procs of the job by address and pid, which name them in packets."""
         self.reverse: dict[bytes, Path] = {}
         """Paths by the 48 octets that name both ends in a header of the peer."""
         self.busy: set[int] = set()
         """Hosts for which something is queued, even if held back for credit; read only."""
-        # :meth:`open` makes the channels of a lazy job.
-        remote = [] if job.is_lazy else [host for host in job.hosts if host.client != me.client]
+
+        # In a lazy job :meth:`open` adds each channel with the first message. Otherwise all exist
+        # from the start, as in the dance (2.3.8).
+        remote = (
+            []
+            if job.is_lazy
+            else [host for host in job.hosts if host.client != me.client]
+        )
         if agent:
             own = job.hosts[me.host]
-            self._add(own, [rank for host in remote for rank in host.procs], f"our agent, {host_name(own)}")
+            self._add(
+                own,
+                [rank for host in remote for rank in host.procs],
+                f"our agent, {host_name(own)}",
+            )
         else:
             for host in remote:
                 self._add(host, host.procs, host_name(host))
 
     def _add(self, host: Host, procs: Iterable[int], name: str) -> None:
-        paths = [Path(self.me, self.job.procs[rank], host.index, self.job) for rank in procs]
+        paths = [
+            Path(self.me, self.job.procs[rank], host.index, self.job) for rank in procs
+        ]
+
         self.channels[host.index] = Channel(host, paths, name)
         for path in paths:
             self.paths[path.rank] = path
@@ -54,6 +72,8 @@ class Hosts:
             tag_ub: the largest tag that their procs may send.
         """
         self.job = job
+
+        # The other job agreed on a limit of its own, by which its procs may send to us.
         self.tag_ub = max(self.tag_ub, tag_ub)
         for host in hosts:
             self._add(host, host.procs, host_name(host))
@@ -66,9 +86,14 @@ class Hosts:
         self._add(host, host.procs, host_name(host))
 
     def dismiss(self, host: int) -> None:
+        """Say FINI to a host once all queued packets have gone (IMPI 3.8)."""
+
         channel = self.channel(host)
         if channel.closed:
             return
+
+        # Busy even with empty queues: the engine asks busy hosts only, and
+        # FINI is not queued but due.
         channel.finishing = channel.ending = True
         self.busy.add(host)
 
@@ -87,20 +112,26 @@ class Hosts:
 
         Messages that were to go there are never done; those that have come whole can be accepted.
         """
+
+        # Not forget(): the engine still asks for the path of a lost proc. And `lost` lets packets
+        # that were read before be looked at, although FINI seems to have come: they may hold whole
+        # messages, which MPI lets the program receive.
         channel = self.channel(host)
         channel.fini_sent = channel.fini_received = channel.ending = channel.lost = True
         channel.close()
         self.busy.discard(host)
 
     def channel(self, host: int) -> Channel:
-        """LocalProtocolError: there is none."""
+        """Return the channel with a host. Raises LocalProtocolError: there is none."""
         try:
             return self.channels[host]
         except KeyError:
-            raise LocalProtocolError(f"there is no channel with host {host}: not a host of another client") from None
+            raise LocalProtocolError(
+                f"there is no channel with host {host}: not a host of another client"
+            ) from None
 
     def path(self, rank: int) -> Path:
-        """LocalProtocolError: there is none."""
+        """Return the path to a rank of another client. Raises LocalProtocolError: there is none."""
         try:
             return self.paths[rank]
         except KeyError:
@@ -110,9 +141,11 @@ class Hosts:
 
     def queued(self, path: Path) -> None:
         channel = self.channels[path.host]
-        if channel.closed:  # an acknowledgement that nobody awaits any more
+        # An acknowledgement that is not awaited any more: both FINIs are said
+        if channel.closed:
             path.lanes.acks.clear()
             return
+
         channel.work += 1
         channel.wake(path)
         self.busy.add(path.host)

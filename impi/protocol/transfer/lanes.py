@@ -1,4 +1,9 @@
-"""Counted packets of one path that wait for credit, and which of them goes next (IMPI 3.6)."""
+"""Counted packets of one path that wait for credit, and which of them goes next (IMPI 3.6).
+
+Why three lanes: an acknowledgement behind a long message would keep the peer waiting for all of it,
+and so would a short message. Why turns and no priorities: with few packets of
+credit, a stream of acknowledgements or of short messages would stop the long ones for good.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +28,11 @@ class Lanes:
         """First packets of messages, and CANCELs behind them."""
         self.longs: deque[Outgoing] = deque()
         """Continued long messages, each of which sends one packet in turn."""
-        self._all: tuple[deque[bytes], deque[Outgoing | bytes], deque[Outgoing]] = (self.acks, self.firsts, self.longs)
+        self._all: tuple[deque[bytes], deque[Outgoing | bytes], deque[Outgoing]] = (
+            self.acks,
+            self.firsts,
+            self.longs,
+        )
         self.turn = 0
         """The lane that comes next."""
 
@@ -32,9 +41,13 @@ class Lanes:
         return bool(self.acks or self.firsts or self.longs)
 
     def pop(self) -> Outgoing | bytes:
-        """Take what comes next. Only while :attr:`queued`."""
+        """Take the next message, or acknowledgement. Only while :attr:`queued`."""
+
+        # An empty lane loses its turn, so the credit that there is never waits for it.
         turn = self.turn
         while not self._all[turn]:
             turn = (turn + 1) % 3
+
         self.turn = (turn + 1) % 3
+
         return self._all[turn].popleft()

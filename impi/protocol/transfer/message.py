@@ -1,5 +1,9 @@
-"""The two ends of a message as the caller of :class:`impi.protocol.transfer.Transfer` sees them;
-events."""
+"""The two ends of a message as the caller of :class:`impi.protocol.transfer.Transfer` sees them.
+
+How it works: :class:`Outgoing` lends its views to packets and says when they are free again.
+:class:`Incoming` begins with a header. Its octets go to a *stash* until the message is accepted,
+then to the accepted place. :class:`Arrived` and :class:`Cancelled` are the events.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from impi.base.records import record
 from impi.protocol.transfer.scatter import Scatter
 from impi.protocol.wire.packets import Header, PacketType
 
-# Where octets are read to that nobody wants; of all messages together, because nobody reads it.
+# Octets that are dropped are read to here. All messages share it, because it is never read.
 _NOWHERE: Final = memoryview(bytearray(64 * 1024))
 
 
@@ -68,28 +72,39 @@ class Outgoing:
 
     def settle(self) -> None:
         """Work out ``done`` again, after anything it depends on has changed."""
+        # 3.7.4: once asked, a CANCEL is always answered. Before that the request id may not be used
+        # again, so the message is not done although its octets have gone.
         ended = self.handed and (self.acknowledged or not self.synchronous)
+
         self.done = not self.asked and (self.cancelled is True or ended)
         if self.done:
-            self._views = ()  # the caller's buffers may be resized or closed from here on
+            # The caller's buffers may be resized or closed from here on
+            self._views = ()
 
     def take(self, nbytes: int) -> list[memoryview]:
         """Return the next ``nbytes`` octets as pieces of the caller's views; never copied."""
+
+        # A derived datatype gives many views (zero-copy); a packet may begin and end inside one.
         self.taken += nbytes
+
         found: list[memoryview] = []
         while nbytes > 0:
             view = self._views[self._index]
+
             end = view.nbytes
             if self._at or end > nbytes:
                 end = min(self._at + nbytes, end)
                 view = view[self._at : end]
+
             if view.nbytes:
                 found.append(view)
                 nbytes -= view.nbytes
+
             self._at = end
             if end == self._views[self._index].nbytes:
                 self._index += 1
                 self._at = 0
+
         return found
 
     def __repr__(self) -> str:
@@ -138,34 +153,45 @@ class Incoming:
         self.filled = 0
         """Octets arrived so far."""
         self.view: memoryview | None = None
-        """Where the octets go, once accepted; None for nowhere, or for :attr:`scatter`."""
+        """Memory for the octets, once accepted; None for nowhere, or for :attr:`scatter`."""
         self.scatter: Scatter | None = None
         """The place, if it consists of several."""
         self.stash: memoryview | None = None
-        """The octets arrived before it was accepted."""
+        """Octets that arrived before it was accepted; at first in the read-ahead buffer itself."""
 
     def take_place(self, place: memoryview | Scatter | None) -> None:
         """Accept: octets already here move to ``place``, later ones go there; None drops them."""
+
         if isinstance(place, Scatter):
             self.scatter = place
         else:
             self.view = place
+
         self.accepted = True
+
+        # The one copy of a message that came before its receive.
         stash, self.stash = self.stash, None
         if stash is not None:
             self._put(0, stash[: self.filled])
 
     def store(self, piece: memoryview) -> bool:
         """Take octets that were read elsewhere; True if they stay there until acceptance."""
+
         start = self.filled
+
         self.filled = start + piece.nbytes
         if not self.accepted:
+            # A view of the read-ahead buffer and no copy: :meth:`own` makes one only if no receive
+            # has taken the message by the next read.
             self.stash = piece
             return True
+
         self._put(start, piece)
+
         return False
 
     def _put(self, start: int, piece: memoryview) -> None:
+        # With neither place the octets are dropped: the receive was too short for the message.
         if self.view is not None:
             self.view[start : start + piece.nbytes] = piece
         elif self.scatter is not None:
@@ -174,27 +200,38 @@ class Incoming:
     def own(self) -> None:
         """Copy octets in a read-ahead buffer to a buffer of our own, unless they have moved or
         gone."""
+        # Put off until the buffer is needed again: a receive that is posted finds its message in
+        # the same turn, and then the octets are copied once only, to their place.
         if self.stash is not None:
             kept = memoryview(bytearray(self.header.pk_len))
             kept[: self.filled] = self.stash[: self.filled]
             self.stash = kept
 
     def room(self, nbytes: int) -> memoryview:
-        """Where the next ``nbytes`` octets, or the first of them, are to be read to."""
+        """Return the place of the next ``nbytes`` octets, or of the first of them."""
+
         if self.view is not None:
             return self.view[self.filled : self.filled + nbytes]
+
         if self.scatter is not None:
             return self.scatter.room(nbytes)[0]
+
         if self.accepted:
             return _NOWHERE[:nbytes]
+
+        # Room for the first packet only: of a long message no more comes before the SYNCACK, so an
+        # announced length alone allocates nothing.
         if self.stash is None:
             self.stash = memoryview(bytearray(self.header.pk_len))
+
         return self.stash[self.filled : self.filled + nbytes]
 
     def settle(self) -> None:
         """Work out ``done`` again; gives back the caller's view when it is."""
         if self.accepted and self.filled == self.nbytes:
             self.done = True
+            # A bytearray cannot be resized while a view of it exists, and the
+            # buffer is the program's again.
             self.view = self.scatter = None
 
     def __repr__(self) -> str:

@@ -1,4 +1,9 @@
-"""Traffic with one remote process: credit, queues, and the tables of request ids."""
+"""Traffic with one remote process: credit, queues, and the tables of request ids.
+
+How it works: the path of a pair of processes has the credit of both directions, the lanes of
+packets to be sent, and the messages that await an answer, by srqid. It makes packets only when the
+channel asks (:meth:`Path.next`), so credit is taken for packets that really go, in their order.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,17 @@ from impi.protocol.job import Job, Proc
 from impi.protocol.transfer.credit import AckCounter, CreditWindow
 from impi.protocol.transfer.lanes import Lanes
 from impi.protocol.transfer.message import Incoming, Outgoing
-from impi.protocol.wire.packets import HEADER_SIZE, SHORT_HEADER, Header, PacketType, pack_header
+from impi.protocol.wire.packets import (
+    HEADER_SIZE,
+    SHORT_HEADER,
+    Header,
+    PacketType,
+    pack_header,
+)
 
 _DATA: Final = int(PacketType.DATA)
-# Most octets of user data that are copied beside their header, rather than sent as own pieces.
+# Most octets of user data that are copied beside their header. The copy spares the system call a
+# second piece; longer data goes from the program's memory.
 _SHORT_MAX: Final = 4096
 _pack_short: Final = SHORT_HEADER.pack_into
 
@@ -19,10 +31,24 @@ _pack_short: Final = SHORT_HEADER.pack_into
 class Flight:
     """A packet on its way to TCP."""
 
-    __slots__ = ("acknowledges", "begun", "ends_work", "final", "left", "owner", "views")
+    __slots__ = (
+        "acknowledges",
+        "begun",
+        "ends_work",
+        "final",
+        "left",
+        "owner",
+        "views",
+    )
 
     def __init__(
-        self, views: list[memoryview], left: int, owner: Outgoing | None = None, *, final: bool = False, ends_work: bool
+        self,
+        views: list[memoryview],
+        left: int,
+        owner: Outgoing | None = None,
+        *,
+        final: bool = False,
+        ends_work: bool,
     ) -> None:
         self.views = views
         """The octets not yet sent, header first."""
@@ -43,12 +69,19 @@ class Flight:
 
     def consume(self, nbytes: int) -> None:
         """Note that TCP took ``nbytes`` octets, fewer than are left."""
+
+        # From now on no other packet may go before the rest of this one. Under TLS the next octets
+        # offered must even be these, as OpenSSL holds a record that TCP has taken in part.
         self.begun = True
         self.left -= nbytes
+
         done = 0
+        # Fewer octets than are left, as :meth:`Channel.sent` has checked, so
+        # this stops before the end.
         while nbytes >= self.views[done].nbytes:
             nbytes -= self.views[done].nbytes
             done += 1
+
         del self.views[:done]
         if nbytes:
             self.views[0] = self.views[0][nbytes:]
@@ -76,11 +109,24 @@ class ShortFrame:
         """Return :attr:`octets`, which are there from the first sender on."""
         if not self.octets:
             self.octets = memoryview(bytearray(HEADER_SIZE + self.most))
+
         return self.octets
 
     def fill(self, nbytes: int, lsrank: int, tag: int, cid: int, count: int) -> None:
         """Write the header of a short message into :attr:`octets`, but for its request."""
-        _pack_short(self.octets, 0, _DATA, nbytes, self._pair, 0, nbytes, lsrank, tag, cid, count)
+        _pack_short(
+            self.octets,
+            0,
+            _DATA,
+            nbytes,
+            self._pair,
+            0,
+            nbytes,
+            lsrank,
+            tag,
+            cid,
+            count,
+        )
 
 
 class Path:
@@ -112,7 +158,11 @@ class Path:
         self.addresses = (me.ipv6, me.pid, peer.ipv6, peer.pid)
         """Source and destination, as a header has them."""
         self._maxdatalen = job.maxdatalen
-        mine, theirs = (p.ipv6 + p.pid.to_bytes(8, "big", signed=True) for p in (me, peer))
+        mine, theirs = (
+            p.ipv6 + p.pid.to_bytes(8, "big", signed=True) for p in (me, peer)
+        )
+        # One frame for all communicators: endpoints of threads have many senders to one process,
+        # and the shared frame halves the memory of an endpoint.
         self.frame = ShortFrame(mine + theirs, min(job.maxdatalen, _SHORT_MAX))
         self.reverse = theirs + mine
         """The 48 octets that name source and destination in a header of the peer."""
@@ -138,26 +188,43 @@ class Path:
 
     def next(self) -> Flight:
         """Count and build the next packet. Only while :attr:`sendable`."""
+
+        # Credit first: if the caller was wrong this raises, and the packet is still in its lane.
         self.window.take()
+
         message = self.lanes.pop()
+        # An acknowledgement or CANCEL, made when it was queued
         if isinstance(message, bytes):
             return Flight([memoryview(message)], len(message), ends_work=True)
+
         first = not message.started
         header = self._first(message) if first else self._onward(message)
         octets, nbytes = pack_header(header), header.pk_len
         views = [memoryview(octets), *message.take(nbytes)]
+
         final = message.taken == message.nbytes
+        # After the first packet the message is in no lane until its SYNCACK comes (3.7.2). Behind
+        # each further one it goes to the end of its lane, so that long messages share the channel.
         if not (first or final):
             self.lanes.longs.append(message)
-        return Flight(views, len(octets) + nbytes, message, final=final, ends_work=first or final)
+
+        # The first packet ends the queued item. What a SYNCACK asks for
+        # later is queued as a new one.
+        return Flight(
+            views, len(octets) + nbytes, message, final=final, ends_work=first or final
+        )
 
     def _first(self, message: Outgoing) -> Header:
         message.started = True
+        # Not before: a message that is still in its lane is cancelled without the peer.
         if message.synchronous:
             self.awaiting[message.header.srqid] = message
+
         return message.header
 
     def _onward(self, message: Outgoing) -> Header:
+        # 3.7.2: DATA with the receiver's drqid, and the length of the whole message: that it
+        # differs from pk_len tells it from a short message.
         first = message.header
         return Header(
             _DATA,

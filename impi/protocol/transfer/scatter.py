@@ -11,7 +11,7 @@ _MOST_VIEWS: Final = 256  # Views of one reading system call; every kernel takes
 
 
 class Scatter:
-    """Where the next octets go.
+    """The place of a message that consists of several views.
 
     Args:
         views: writable views of octets (format ``B``), in the order of the message.
@@ -30,14 +30,22 @@ class Scatter:
         """Whether all of them can take octets."""
 
     def room(self, nbytes: int) -> list[memoryview]:
-        """Where the next ``nbytes`` octets, at least one, go, or the first of them."""
+        """Return the places of the next ``nbytes`` octets (at least one), or of the first ones."""
+
         begin, end = self._done, self._done + nbytes
+        # The views that hold the first and the last of the wanted octets.
         first, last = bisect_right(self._ends, begin), bisect_left(self._ends, end)
+
         found = self._views[first : min(last + 1, first + _MOST_VIEWS)]
+        # Cut at the end of the packet: behind it comes the next header,
+        # which is not user data.
         if first + len(found) > last and end < self._ends[last]:
             found[-1] = found[-1][: end - self._ends[last]]
+
+        # The read before this one may have ended inside the first view.
         if at := begin - (self._ends[first - 1] if first else 0):
             found[0] = found[0][at:]
+
         return found
 
     def skip(self, nbytes: int) -> None:

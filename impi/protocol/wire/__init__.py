@@ -14,7 +14,13 @@ from impi.protocol.wire.commands import (
     encode_loss,
     encode_reason,
 )
-from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+from impi.protocol.wire.packets import (
+    HEADER_SIZE,
+    Header,
+    PacketType,
+    pack_header,
+    unpack_header,
+)
 
 __all__ = [
     "HEADER_SIZE",

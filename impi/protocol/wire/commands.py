@@ -18,6 +18,7 @@ MAX_PAYLOAD: Final = 1 << 22
 
 _HEAD: Final = struct.Struct(">ii")
 _CODE: Final = struct.Struct(">i")
+# A sentence, for people: more could be a flood on the other user's terminal.
 _LONGEST_REASON: Final = 1000
 
 
@@ -39,7 +40,7 @@ class OwnCommand(IntEnum):
     SEAL = 0x5345414C
     """A proof over all octets that its sender has sent, after DONE."""
     FAIL = 0x4641494C
-    """Why the job fails: from a client before it closes, and from the server to all.
+    """The reason for the job's failure: from a client before it closes, and from the server to all.
 
     An Int4, the exit code of the job, then one sentence in UTF-8.
     """
@@ -58,7 +59,7 @@ class OwnCommand(IntEnum):
     :mod:`impi.protocol.startup.origins`.
     """
     NAME = 0x4E414D45
-    """A process, which is no client, asks for a published name; see
+    """A process, which is not a client, asks for a published name; see
     :mod:`impi.protocol.startup.names`."""
 
 
@@ -115,17 +116,22 @@ def encode_command(cmd: int, payload: bytes = b"") -> bytes:
     """The octets of one command.
 
     Raises:
-        LocalProtocolError: ``cmd`` or the length of ``payload`` is no Int4.
+        LocalProtocolError: ``cmd`` or the length of ``payload`` is not an Int4.
     """
     try:
         return _HEAD.pack(cmd, len(payload)) + payload
     except struct.error as error:
-        raise LocalProtocolError(f"a command does not fit its header ({error})", clause="2.3.2") from error
+        raise LocalProtocolError(
+            f"a command does not fit its header ({error})", clause="2.3.2"
+        ) from error
 
 
 def encode_reason(reason: str, code: int = 1) -> bytes:
     """The command FAIL with that sentence and exit code."""
-    return encode_command(OwnCommand.FAIL, _CODE.pack(code) + reason.encode("utf-8", "replace")[:_LONGEST_REASON])
+    return encode_command(
+        OwnCommand.FAIL,
+        _CODE.pack(code) + reason.encode("utf-8", "replace")[:_LONGEST_REASON],
+    )
 
 
 def decode_reason(payload: bytes) -> tuple[str, int]:
@@ -136,13 +142,17 @@ def decode_reason(payload: bytes) -> tuple[str, int]:
 
 def _shown(sentence: bytes) -> str:
     text = sentence[:_LONGEST_REASON].decode("utf-8", "replace")
+    # Another machine's octets go to this user's terminal: control characters
+    # could change what it shows.
     return "".join(c if c.isprintable() else " " for c in text) or "no reason was given"
 
 
 def encode_loss(client: int, ranks: Sequence[int], reason: str) -> bytes:
     """The command LOSS; no ranks: all of the client."""
     numbers = struct.pack(f">{len(ranks) + 2}i", client, len(ranks), *ranks)
-    return encode_command(OwnCommand.LOSS, numbers + reason.encode("utf-8", "replace")[:_LONGEST_REASON])
+    return encode_command(
+        OwnCommand.LOSS, numbers + reason.encode("utf-8", "replace")[:_LONGEST_REASON]
+    )
 
 
 def decode_loss(payload: bytes) -> tuple[int, tuple[int, ...], str]:
@@ -151,11 +161,20 @@ def decode_loss(payload: bytes) -> tuple[int, tuple[int, ...], str]:
     Raises:
         PeerError: it is cut short, or a number is negative.
     """
-    client, count = struct.unpack_from(">ii", payload) if len(payload) >= _HEAD.size else (-1, -1)
+
+    client, count = (
+        struct.unpack_from(">ii", payload) if len(payload) >= _HEAD.size else (-1, -1)
+    )
+
+    # Compared before anything is unpacked: the count is the sender's.
     end = _HEAD.size + count * _CODE.size
     if min(client, count) < 0 or len(payload) < end:
-        raise PeerError("sent a LOSS that is cut short", octets=payload[: 2 * _HEAD.size])
+        raise PeerError(
+            "sent a LOSS that is cut short", octets=payload[: 2 * _HEAD.size]
+        )
+
     ranks = struct.unpack_from(f">{count}i", payload, _HEAD.size)
+
     return client, ranks, _shown(payload[end:])
 
 
@@ -170,7 +189,7 @@ class CommandReader:
 
     Args:
         limit: most octets of payload that a command may have.
-        peer: who is at fault where the stream cannot be read, in the user's words.
+        peer: the other end in the user's words; errors name it.
     """
 
     def __init__(self, limit: int = MAX_PAYLOAD, peer: str = "") -> None:
@@ -197,8 +216,12 @@ class CommandReader:
         Raises:
             PeerError: negative length or one over ``limit``; the stream cannot be read further.
         """
+
         if len(self._buffer) < _HEAD.size:
             return None
+
+        # A length beyond the limit is refused on its announcement, before
+        # its octets fill the memory.
         cmd, length = _HEAD.unpack_from(self._buffer)
         if not 0 <= length <= self.limit:
             raise PeerError(
@@ -207,12 +230,17 @@ class CommandReader:
                 peer=self._peer,
                 octets=bytes(self._buffer[: _HEAD.size]),
             )
+
         octets = self.take(_HEAD.size + length)
+
         return None if octets is None else (cmd, octets[_HEAD.size :])
 
     def take(self, size: int) -> bytes | None:
         if len(self._buffer) < size:
             return None
+
+        # By a view, since a slice of the bytearray would be one more copy of the payload.
         octets = bytes(memoryview(self._buffer)[:size])
         del self._buffer[:size]
+
         return octets

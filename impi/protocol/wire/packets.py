@@ -19,6 +19,7 @@ SHORT_HEADER: Final = struct.Struct(">II48sQ8xQiiQ8xq16x")
 In order: pk_type, pk_len, source and destination as one 48-octet field, srqid, msglen, lsrank, tag,
 cid, count.
 """
+# Where the one field stands that differs between two short messages of a kind.
 SRQID_OFFSET: Final = 56
 _NO_ADDRESS: Final = bytes(_ADDRESS_SIZE)
 
@@ -66,7 +67,7 @@ class Header(NamedTuple):
     """Context id (IMPI 4.3)."""
     seqnum: int = 0
     """Number of the message; for quality of service only, as the next two are."""
-    count: int = 0  # type: ignore[assignment]  # hides tuple.count(), which nobody asks of a header
+    count: int = 0  # type: ignore[assignment]  # hides tuple.count(), of no use in a header
     """Elements in the message."""
     dtype: int = 0
     """Handle of the datatype at the sender."""
@@ -81,7 +82,10 @@ def pack_header(header: Header) -> bytes:
     """
     # struct pads or cuts a short or long "16s" in silence.
     if len(header[2]) != _ADDRESS_SIZE or len(header[4]) != _ADDRESS_SIZE:
-        raise LocalProtocolError(f"a host identifier of a packet is not 16 octets: {header}", clause="1.2.3")
+        raise LocalProtocolError(
+            f"a host identifier of a packet is not 16 octets: {header}", clause="1.2.3"
+        )
+
     try:
         return _LAYOUT.pack(*header)
     except struct.error as error:
@@ -100,5 +104,6 @@ def unpack_header(buffer: bytes | bytearray | memoryview, offset: int = 0) -> He
         return Header._make(_LAYOUT.unpack_from(buffer, offset))
     except struct.error as error:
         raise Truncated(
-            f"a packet header has {HEADER_SIZE} octets, but only {max(0, len(buffer) - offset)} are here", clause="3.5"
+            f"a packet header has {HEADER_SIZE} octets, but only {max(0, len(buffer) - offset)} are here",
+            clause="3.5",
         ) from error

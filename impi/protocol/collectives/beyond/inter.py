@@ -36,6 +36,7 @@ _TWO_UINT8 = struct.Struct(">QQ")
 
 def exchange(size: int, pieces: Sequence[V], tag: int) -> Algorithm[list[V]]:
     """Exchange one piece with each of the ``size`` processes of the remote group."""
+    # Receives and sends in one list: both groups do the same, and neither may wait for the other.
     steps: list[Step] = [Recv(r, tag) for r in range(size)]
     return (yield [*steps, *(Send(r, pieces[r], tag) for r in range(size))])
 
@@ -46,28 +47,38 @@ def bcast(size: int, root: int, value: V | None = None) -> Algorithm[V | None]:
         yield [Send(r, value, BCAST_TAG) for r in range(size)]
     elif root != PROC_NULL:
         [value] = yield [Recv(root, BCAST_TAG)]
+
     return value
 
 
-def gather(size: int, root: int, piece: V, tag: int = GATHER_TAG) -> Algorithm[list[V] | None]:
+def gather(
+    size: int, root: int, piece: V, tag: int = GATHER_TAG
+) -> Algorithm[list[V] | None]:
     """The root returns the pieces of the other group, in rank order, all others None."""
     if root == ROOT:
         return (yield [Recv(r, tag) for r in range(size)])
+
     if root != PROC_NULL:
         yield [Send(root, piece, tag)]
+
     return None
 
 
-def scatter(size: int, root: int, pieces: Sequence[V] | None, tag: int = SCATTER_TAG) -> Algorithm[V | None]:
+def scatter(
+    size: int, root: int, pieces: Sequence[V] | None, tag: int = SCATTER_TAG
+) -> Algorithm[V | None]:
     """Every process of the other group returns its piece of the root's, those of its own None."""
     if root == ROOT and pieces is not None:
         yield [Send(r, pieces[r], tag) for r in range(size)]
     elif root >= 0:
         return (yield [Recv(root, tag)])[0]  # type: ignore[no-any-return]
+
     return None
 
 
-def reduce(size: int, root: int, value: V, reduction: Reduction[V]) -> Algorithm[V | None]:
+def reduce(
+    size: int, root: int, value: V, reduction: Reduction[V]
+) -> Algorithm[V | None]:
     """The root returns the reduction of the other group's values, by rank; all others None."""
     values = yield from gather(size, root, value, REDUCE_TAG)
     return None if values is None else _combined(values, reduction)
@@ -79,7 +90,11 @@ def allreduce(size: int, value: V, reduction: Reduction[V]) -> Algorithm[V]:
 
 
 def reduce_scatter(
-    rank: int, size: int, value: V, reduction: Reduction[V], divide: Callable[[V], Sequence[V]]
+    rank: int,
+    size: int,
+    value: V,
+    reduction: Reduction[V],
+    divide: Callable[[V], Sequence[V]],
 ) -> Algorithm[V]:
     """Every process returns its part of the reduction of the values of the other group.
 
@@ -93,6 +108,7 @@ def announce(rank: int, size: int, value: Any, tag: int) -> Algorithm[Any]:
     steps: list[Step] = [Recv(0, tag)]
     if rank == 0:
         steps += [Send(r, value, tag) for r in range(size)]
+
     return (yield steps)[0]
 
 
@@ -103,23 +119,44 @@ def free_barrier(rank: int, size: int) -> Algorithm[None]:
 
 def leaders_maximum(rank: int, size: int, value: bytes) -> Algorithm[bytes]:
     """The largest value of both groups, compared as octets of one length (IMPI 4.6)."""
-    return (yield from _over_leaders(rank, size, value, lambda mine, other: max(bytes(mine), bytes(other)), DUP_TAG))
+    return (
+        yield from _over_leaders(
+            rank,
+            size,
+            value,
+            lambda mine, other: max(bytes(mine), bytes(other)),
+            DUP_TAG,
+        )
+    )
 
 
-def merge(rank: int, size: int, largest: int, high: bool) -> Algorithm[tuple[int, bool]]:
+def merge(
+    rank: int, size: int, largest: int, high: bool
+) -> Algorithm[tuple[int, bool]]:
     """Return the largest context id of both groups, and the other group's ``high`` (IMPI 4.9)."""
+
     if rank != 0:
         yield [Send(0, _UINT8.pack(largest), MERGE_TAG)]
+        # IMPI 4.9: the leader of the other group tells the maximum of all, and its group's `high`.
         maximum, their_high = _TWO_UINT8.unpack((yield [Recv(0, MERGE_TAG)])[0])
         return maximum, bool(their_high)
+
     if size > 1:
         for other in (yield [Recv(r, MERGE_TAG) for r in range(1, size)]):
             largest = max(largest, _UINT8.unpack(other)[0])
-    [other] = yield [Recv(0, MERGE_TAG), Send(0, _TWO_UINT8.pack(largest, high), MERGE_TAG)]
+
+    [other] = yield [
+        Recv(0, MERGE_TAG),
+        Send(0, _TWO_UINT8.pack(largest, high), MERGE_TAG),
+    ]
     maximum, their_high = _TWO_UINT8.unpack(other)
+
     largest = max(largest, maximum)
     if size > 1:
-        yield [Send(r, _TWO_UINT8.pack(largest, high), MERGE_TAG) for r in range(1, size)]
+        yield [
+            Send(r, _TWO_UINT8.pack(largest, high), MERGE_TAG) for r in range(1, size)
+        ]
+
     return largest, bool(their_high)
 
 
@@ -129,19 +166,26 @@ def _over_leaders(
     if rank != 0:
         yield [Send(0, value, tag)]
         return bytes((yield [Recv(0, tag)])[0])
+
     if size > 1:
         for other in (yield [Recv(r, tag) for r in range(1, size)]):
             value = join(value, other)
+
+    # IMPI 4.5, 4.6: a leader knows its own value, and those of the other group but its leader's. So
+    # the two leaders together know all.
     [other] = yield [Recv(0, tag), Send(0, value, tag)]
+
     value = join(value, other)
     if size > 1:
         yield [Send(r, value, tag) for r in range(1, size)]
+
     return value
 
 
 def _combined(values: list[V], reduction: Reduction[V]) -> V:
-    # x0 op (x1 op (... op xN-1)), as in one group; what a step brought may be changed.
+    # x0 op (x1 op (... op xN-1)), as in one group; received values may be changed in place.
     result = values[-1]
     for value in reversed(values[:-1]):
         result = reduction.combine(value, result)
+
     return result

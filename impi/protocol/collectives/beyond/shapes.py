@@ -25,7 +25,11 @@ Shape: TypeAlias = Callable[[int, int], tuple[int | None, tuple[tuple[int, int],
 
 
 def _flat(v: int, n: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
-    return (None, tuple((child, child + 1) for child in range(1, n))) if v == 0 else (0, ())
+    return (
+        (None, tuple((child, child + 1) for child in range(1, n)))
+        if v == 0
+        else (0, ())
+    )
 
 
 def _chain(v: int, n: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
@@ -34,17 +38,28 @@ def _chain(v: int, n: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
 
 def _binomial(v: int, n: int) -> tuple[int | None, tuple[tuple[int, int], ...]]:
     children = trees.low_children(v, n)
-    below = tuple((child, min(child + (child & -child), n)) for child in reversed(children))
+    # The subtree of a child with lowest bit 2^i has 2^i vertices, or as many as are left.
+    below = tuple(
+        (child, min(child + (child & -child), n)) for child in reversed(children)
+    )
     return trees.low_parent(v), below
 
 
-SHAPES: Final[Mapping[str, Shape]] = {"flat": _flat, "chain": _chain, "binomial": _binomial}
-"""By name, as in :data:`impi.protocol.decisions.ALGORITHMS`."""
+SHAPES: Final[Mapping[str, Shape]] = {
+    "flat": _flat,
+    "chain": _chain,
+    "binomial": _binomial,
+}
+"""The shapes by name, as in :data:`impi.protocol.decisions.ALGORITHMS`."""
 
 
-def links(shape: Shape, members: tuple[int, ...], first: int, rank: int) -> tuple[int | None, tuple[int, ...]]:
+def links(
+    shape: Shape, members: tuple[int, ...], first: int, rank: int
+) -> tuple[int | None, tuple[int, ...]]:
     """Return parent and children of ``rank`` among ``members``; vertex 0 is at index ``first``."""
+
     n = len(members)
     parent, below = shape((members.index(rank) - first) % n, n)
     ranks = tuple(members[(child + first) % n] for child, _ in below)
+
     return (None if parent is None else members[(parent + first) % n]), ranks

@@ -44,25 +44,36 @@ def bcast_over(
         LocalProtocolError: no such root.
         PeerError: a segment does not have its length.
     """
+
     layout.check(root, "root")
     near = within(layout, rank, root)
     stand_in = near.members[near.first]
+
     native = like is not None and layout.has_company(rank)
+    # Only stand-ins speak with other clients; everybody else hears from the one of its own client.
     if rank != stand_in:
-        return (yield from _from_stand_in(near.high(rank), stand_in, like, native=native))
+        return (
+            yield from _from_stand_in(near.high(rank), stand_in, like, native=native)
+        )
+
     wide = across(layout, root, 0)
     parent, children = links(shape, wide.members, wide.first, rank)
+
     cuts = _cuts(nbytes, segment)
+    # The last sends are held back: in one list with the local phase, neither waits for the other.
     if parent is None:
         whole, last = _all_at_once(value, cuts, children)
     else:
         whole, last = yield from _relayed(parent, children, cuts)
+
     if native:
         last.append(Local("bcast", stand_in, whole, like))
     else:
         last += [Send(child, whole, BCAST_TAG) for child in near.high(rank)[1]]
+
     if last:
         yield last
+
     return whole
 
 
@@ -72,37 +83,53 @@ def _from_stand_in(
     parent, children = near
     if native or parent is None:
         [whole] = yield [Local("bcast", stand_in, like=like)]
-        return whole  # type: ignore[no-any-return]  # what a step brings is the caller's
+        return whole  # type: ignore[no-any-return]  # a step's result has the caller's type
+
     [whole] = yield [Recv(parent, BCAST_TAG, whole=True)]
     if children:
         yield [Send(child, whole, BCAST_TAG) for child in children]
+
     return whole  # type: ignore[no-any-return]
 
 
 def _cuts(nbytes: int, segment: int) -> list[tuple[int, int]]:
-    """Where the segments begin and end; at least one."""
+    """Return first octet and end of each segment; there is at least one."""
+    # An empty value still has one segment: a message tells the others that the root has come.
     size = segment if segment > 0 else max(nbytes, 1)
-    return [(start, min(start + size, nbytes)) for start in range(0, max(nbytes, 1), size)]
+    return [
+        (start, min(start + size, nbytes)) for start in range(0, max(nbytes, 1), size)
+    ]
 
 
 def _all_at_once(
     value: Octets | None, cuts: list[tuple[int, int]], children: tuple[int, ...]
 ) -> tuple[Octets, list[Step]]:
     """The root need not wait for anything: segment by segment, so that all children have work."""
+
     assert value is not None
     if len(cuts) == 1:
         return value, [Send(child, value, BCAST_TAG) for child in children]
+
     view = memoryview(value).cast("B")
-    return value, [Send(child, view[start:end], BCAST_TAG) for start, end in cuts for child in children]
+
+    return value, [
+        Send(child, view[start:end], BCAST_TAG)
+        for start, end in cuts
+        for child in children
+    ]
 
 
 def _relayed(
     parent: int, children: tuple[int, ...], cuts: list[tuple[int, int]]
 ) -> Algorithm[tuple[Octets, list[Step]]]:
     """Receive each segment while passing the one before on; return the sends of the last."""
+
     parts: list[Octets] = []
+
     sends: list[Step] = []
     for start, end in cuts:
+        # One list: the next segment comes in while the last one goes out, which
+        # is what segments are for.
         [part] = yield [Recv(parent, BCAST_TAG), *sends]
         if len(cuts) > 1 and len(part) != end - start:
             raise PeerError(
@@ -110,6 +137,8 @@ def _relayed(
                 "counts and types must agree on all ranks",
                 clause="4.11",
             )
+
         parts.append(part)
         sends = [Send(child, part, BCAST_TAG) for child in children]
+
     return (parts[0] if len(parts) == 1 else bytearray().join(parts)), sends

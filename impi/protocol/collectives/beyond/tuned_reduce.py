@@ -20,7 +20,14 @@ V = TypeVar("V")
 
 
 def reduce_by_elimination(
-    layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
+    layout: Layout,
+    rank: int,
+    root: int,
+    value: V,
+    reduction: Reduction[V],
+    *,
+    threshold: int,
+    native: bool = False,
 ) -> Algorithm[V | None]:
     """The root returns the reduction of all values, the others None; see
     :func:`impi.protocol.collectives.chapter4.reduce.reduce`.
@@ -30,36 +37,71 @@ def reduce_by_elimination(
     Raises:
         LocalProtocolError: no such root.
     """
+
     layout.check(root, "root")
     native = native and reduction.library is not None and layout.has_company(rank)
     local = yield from _nearby(layout, rank, root, value, reduction, native=native)
+
     team = across(layout, root, 0)
     if rank not in team.members:
         return None
+
     # From the root's onwards and round, so that the root is vertex 0.
     vertices = (*team.members[team.first :], *team.members[: team.first])
+    # A local phase has made a value of its own. Alone, the stand-in still has the caller's,
+    # which must stay as it is.
     fresh = layout.has_company(rank)
+
     return (
-        yield from reduce_to_first(vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=fresh)
+        yield from reduce_to_first(
+            vertices,
+            vertices.index(rank),
+            local,
+            reduction,
+            threshold=threshold,
+            fresh=fresh,
+        )
     )
 
 
 def allreduce_by_elimination(
-    layout: Layout, rank: int, value: V, reduction: Reduction[V], *, threshold: int, native: bool = False
+    layout: Layout,
+    rank: int,
+    value: V,
+    reduction: Reduction[V],
+    *,
+    threshold: int,
+    native: bool = False,
 ) -> Algorithm[V]:
     """Every process returns the same reduction of all values; see :func:`reduce_by_elimination`."""
+
+    # Without a local phase the caller's own value goes across, and stays as it is (not `fresh`).
     if not layout.has_company(rank):
+        # A maxlinear of 0: the team's star or tree is not used, only who stands in for whom.
         vertices = across(layout, 0, 0).members
-        return (yield from reduce_to_all(vertices, vertices.index(rank), value, reduction, threshold=threshold))
+        return (
+            yield from reduce_to_all(
+                vertices, vertices.index(rank), value, reduction, threshold=threshold
+            )
+        )
+
     native = native and reduction.library is not None
+    # Three phases: to the stand-in of the client, among all stand-ins, and back into the client.
     local = yield from _nearby(layout, rank, 0, value, reduction, native=native)
     near = within(layout, rank, 0)
     stand_in = near.members[near.first]
+
     parent, children = near.high(rank)
     if rank == stand_in:
         vertices = across(layout, 0, 0).members
+
         whole = yield from reduce_to_all(
-            vertices, vertices.index(rank), local, reduction, threshold=threshold, fresh=True
+            vertices,
+            vertices.index(rank),
+            local,
+            reduction,
+            threshold=threshold,
+            fresh=True,
         )
         if native:
             yield [Local("bcast", stand_in, whole, like=value)]
@@ -67,25 +109,42 @@ def allreduce_by_elimination(
         [whole] = yield [Local("bcast", stand_in, like=value)]
     else:
         [whole] = yield [Recv(parent, BCAST_TAG, whole=True)]
+
     if children and not native:
         yield [Send(child, whole, BCAST_TAG) for child in children]
+
     return whole
 
 
-def _nearby(layout: Layout, rank: int, root: int, value: V, reduction: Reduction[V], *, native: bool) -> Algorithm[V]:
+def _nearby(
+    layout: Layout,
+    rank: int,
+    root: int,
+    value: V,
+    reduction: Reduction[V],
+    *,
+    native: bool,
+) -> Algorithm[V]:
     """The stand-in returns the reduction of its client's values, fresh if there are several."""
+
     near = within(layout, rank, root)
+
     stand_in = near.members[near.first]
     if native:
         [result] = yield [Local("reduce", stand_in, value, reduction=reduction)]
-        return result  # type: ignore[no-any-return]  # what a step brings is the caller's
+        return result  # type: ignore[no-any-return]  # a step's result has the caller's type
+
     parent, children = near.low(rank)
+
     result = value
     if children:
         got = yield [Recv(child, REDUCE_TAG) for child in children]
+
         result = reduction.copy(value)
         for other in got:
             result = reduction.combine(other, result)
+
     if parent is not None:
         yield [Send(parent, result, REDUCE_TAG)]
+
     return result

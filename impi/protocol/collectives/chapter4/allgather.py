@@ -23,11 +23,25 @@ def allgather(
     native: bool = False,
 ) -> Algorithm[list[Octets]]:
     """Every process returns the pieces of all ranks, in order; arguments as of :func:`gather`."""
-    if native and isinstance(packing, Fixed) and layout.num_masters() == 1 and layout.size > 1:
+    # Alone under one client nothing crosses, so chapter 4 does not bind it (4.2): one library call.
+    if (
+        native
+        and isinstance(packing, Fixed)
+        and layout.num_masters() == 1
+        and layout.size > 1
+    ):
         [everything] = yield [Local("allgather", value=piece)]
-        return everything  # type: ignore[no-any-return]  # what a step brings is the caller's
-    pieces = yield from gather(layout, rank, 0, piece, packing, maxlinear=maxlinear, short=short, native=native)
-    return (yield from share(layout, rank, pieces, packing, maxlinear=maxlinear, native=native))
+        return everything  # type: ignore[no-any-return]  # a step's result has the caller's type
+
+    pieces = yield from gather(
+        layout, rank, 0, piece, packing, maxlinear=maxlinear, short=short, native=native
+    )
+
+    return (
+        yield from share(
+            layout, rank, pieces, packing, maxlinear=maxlinear, native=native
+        )
+    )
 
 
 def share(
@@ -40,11 +54,19 @@ def share(
     native: bool = False,
 ) -> Algorithm[list[Octets]]:
     """Broadcast the pieces that rank 0 has gathered, in rank order, as one message."""
+
+    # There is no other rank to hear it, and joining would copy the piece.
     if layout.size == 1 and pieces is not None:
         return pieces
+
     ranks = range(layout.size)
     joined: Octets | None = None if pieces is None else packing.join(pieces, ranks)
+    # A library's broadcast needs room of the right size before it begins.
     like = packing.size_of(ranks) if native else None
-    spread: Algorithm[Octets] = bcast(layout, rank, 0, joined, maxlinear=maxlinear, like=like)
+    spread: Algorithm[Octets] = bcast(
+        layout, rank, 0, joined, maxlinear=maxlinear, like=like
+    )
     octets = yield from spread
+
+    # Rank 0 has the pieces as they came, so it need not take its own message apart.
     return packing.split(octets, ranks) if pieces is None else pieces

@@ -17,15 +17,30 @@ V = TypeVar("V")
 
 
 def allreduce(
-    layout: Layout, rank: int, value: V, reduction: Reduction[V], *, maxlinear: int, native: bool = False
+    layout: Layout,
+    rank: int,
+    value: V,
+    reduction: Reduction[V],
+    *,
+    maxlinear: int,
+    native: bool = False,
 ) -> Algorithm[V]:
     """Every process returns the same reduction of all values; ``value`` stays unchanged.
 
     A single process returns ``value`` itself. ``native``: as for :func:`reduce`.
     """
+
     native = native and reduction.library is not None
     if native and layout.num_masters() == 1 and layout.size > 1:
         [whole] = yield [Local("allreduce", value=value, reduction=reduction)]
-        return whole  # type: ignore[no-any-return]  # what a step brings is the caller's
-    result = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native)
-    return (yield from bcast(layout, rank, 0, result, maxlinear=maxlinear, like=value if native else None))
+        return whole  # type: ignore[no-any-return]  # a step's result has the caller's type
+
+    result = yield from reduce(
+        layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native
+    )
+
+    return (
+        yield from bcast(
+            layout, rank, 0, result, maxlinear=maxlinear, like=value if native else None
+        )
+    )

@@ -21,7 +21,12 @@ V = TypeVar("V")
 
 
 def alltoall(
-    layout: Layout, rank: int, pieces: Sequence[V], *, alike: bool = False, size: int | None = None
+    layout: Layout,
+    rank: int,
+    pieces: Sequence[V],
+    *,
+    alike: bool = False,
+    size: int | None = None,
 ) -> Algorithm[list[V]]:
     """Every process gives a piece for each rank and returns one from each, its own unchanged.
 
@@ -34,7 +39,8 @@ def alltoall(
     if alike and layout.num_masters() == 1 and layout.size > 1:
         _check(layout, rank, pieces)
         [got] = yield [Local("alltoall", value=pieces)]
-        return got  # type: ignore[no-any-return]  # what a step brings is the caller's
+        return got  # type: ignore[no-any-return]  # a step's result has the caller's type
+
     return (yield from alltoall_direct(layout, rank, pieces, ALLTOALL_TAG, size=size))
 
 
@@ -42,16 +48,23 @@ def alltoall_direct(
     layout: Layout, rank: int, pieces: Sequence[V], tag: int, *, size: int | None = None
 ) -> Algorithm[list[V]]:
     """:func:`alltoall` with any tag."""
+
     n = layout.size
     _check(layout, rank, pieces)
     # Each begins with its successor, which spreads the load; the wire shows only a pair's order.
     sources = [(rank - i) % n for i in range(1, n)]
-    steps: list[Step] = [Recv(source, tag, part=None if size is None else (source * size, size)) for source in sources]
+    steps: list[Step] = [
+        Recv(source, tag, part=None if size is None else (source * size, size))
+        for source in sources
+    ]
     steps += [Send((rank + i) % n, pieces[(rank + i) % n], tag) for i in range(1, n)]
     got = (yield steps) if steps else []
+
+    # In the place of the own piece nothing arrives: it stays the one that was given.
     result = list(pieces)
     for source, piece in zip(sources, got, strict=True):
         result[source] = piece
+
     return result
 
 
@@ -68,24 +81,42 @@ def alltoall_by_masters(
         LocalProtocolError: not one piece for each rank.
         PeerError: a piece does not have the size that ``packing`` says.
     """
+
     _check(layout, rank, pieces)
     everybody, near = range(layout.size), layout.locals_to_rank(rank)
+
     master = layout.local_master_rank(rank)
+    # Three phases at a master, two messages at anybody else: all pieces to the
+    # master, all results from it.
     if rank != master:
         yield [Send(master, packing.join(pieces, everybody), ALLTOALL_TAG)]
         [octets] = yield [Recv(master, ALLTOALL_TAG)]
         return packing.split(octets, everybody)
+
     got = (yield [Recv(r, ALLTOALL_TAG) for r in near[1:]]) if len(near) > 1 else []
     given = {rank: list(pieces)}
-    given.update((r, packing.split(octets, everybody)) for r, octets in zip(near[1:], got, strict=True))
+    given.update(
+        (r, packing.split(octets, everybody))
+        for r, octets in zip(near[1:], got, strict=True)
+    )
+    # Pieces inside this client do not travel, though the master has them in hand, too.
     taken = {(source, r): given[source][r] for r in near for source in near}
+
     others = [n for n in range(layout.num_masters()) if n != layout.master_num(rank)]
     if others:
-        taken.update((yield from _between_masters(layout, near, others, given, packing)))
+        taken.update(
+            (yield from _between_masters(layout, near, others, given, packing))
+        )
+
     results = {r: [taken[source, r] for source in everybody] for r in near}
     if len(near) > 1:
-        yield [Send(r, packing.join(results[r], everybody), ALLTOALL_TAG) for r in near[1:]]
+        yield [
+            Send(r, packing.join(results[r], everybody), ALLTOALL_TAG) for r in near[1:]
+        ]
+
+    # The caller's own object, not a slice of the octets that it was joined to.
     results[rank][rank] = pieces[rank]
+
     return results[rank]
 
 
@@ -97,15 +128,27 @@ def _between_masters(
     packing: Packing,
 ) -> Algorithm[dict[tuple[int, int], Octets]]:
     """Exchange ``given`` pieces of client ``near`` with ``others``; pieces by (source, dest)."""
+
+    # Receives first: all masters send at once, and no master may wait for another's receive.
     steps: list[Step] = [Recv(layout.master_rank(n), ALLTOALL_TAG) for n in others]
     for n in others:
-        pairs = [(source, dest) for source in near for dest in layout.locals_to_master(n)]
-        octets = packing.join([given[source][dest] for source, dest in pairs], [dest for _, dest in pairs])
+        pairs = [
+            (source, dest) for source in near for dest in layout.locals_to_master(n)
+        ]
+        octets = packing.join(
+            [given[source][dest] for source, dest in pairs], [dest for _, dest in pairs]
+        )
         steps.append(Send(layout.master_rank(n), octets, ALLTOALL_TAG))
+
     taken: dict[tuple[int, int], Octets] = {}
     for n, octets in zip(others, (yield steps), strict=True):
-        pairs = [(source, dest) for source in layout.locals_to_master(n) for dest in near]
-        taken.update(zip(pairs, packing.split(octets, [dest for _, dest in pairs]), strict=True))
+        pairs = [
+            (source, dest) for source in layout.locals_to_master(n) for dest in near
+        ]
+        taken.update(
+            zip(pairs, packing.split(octets, [dest for _, dest in pairs]), strict=True)
+        )
+
     return taken
 
 

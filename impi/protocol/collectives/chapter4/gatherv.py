@@ -14,7 +14,9 @@ from impi.protocol.collectives.steps import Algorithm
 from impi.protocol.collectives.tags import GATHERV_TAG
 
 
-def gatherv(layout: Layout, rank: int, root: int, piece: Octets) -> Algorithm[list[Octets] | None]:
+def gatherv(
+    layout: Layout, rank: int, root: int, piece: Octets
+) -> Algorithm[list[Octets] | None]:
     """The root returns the pieces of all ranks, of any sizes, in rank order; the others None."""
     layout.check(root, "root")
     return (yield from gather_direct(layout, rank, root, piece, GATHERV_TAG))

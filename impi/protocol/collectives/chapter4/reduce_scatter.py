@@ -40,10 +40,25 @@ def reduce_scatter(
         native: as for :func:`reduce`.
         sizes: elements of each rank's part; with ``native`` one client makes it a local phase.
     """
-    if native and sizes and reduction.library is not None and layout.num_masters() == 1 and layout.size > 1:
-        [part] = yield [Local("reduce_scatter", value=value, like=sizes, reduction=reduction)]
-        return part  # type: ignore[no-any-return]  # what a step brings is the caller's
-    whole = yield from reduce(layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native)
+
+    if (
+        native
+        and sizes
+        and reduction.library is not None
+        and layout.num_masters() == 1
+        and layout.size > 1
+    ):
+        [part] = yield [
+            Local("reduce_scatter", value=value, like=sizes, reduction=reduction)
+        ]
+        return part  # type: ignore[no-any-return]  # a step's result has the caller's type
+
+    # Rank 0 holds the whole vector for a moment, though each process wants a part: with no tag of
+    # its own (4.25), the operation can only be made of others.
+    whole = yield from reduce(
+        layout, rank, 0, value, reduction, maxlinear=maxlinear, native=native
+    )
     # By contract reduce returns a value at its root, which may be None.
     parts = divide(whole) if rank == 0 else None  # type: ignore[arg-type]
+
     return (yield from scatterv(layout, rank, 0, parts))

@@ -17,7 +17,9 @@ from impi.protocol.collectives.tags import SCATTERV_TAG
 V = TypeVar("V")
 
 
-def scatterv(layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None) -> Algorithm[V]:
+def scatterv(
+    layout: Layout, rank: int, root: int, pieces: Sequence[V] | None = None
+) -> Algorithm[V]:
     """Every process returns its piece of the root's ``pieces``, of any size.
 
     Raises:

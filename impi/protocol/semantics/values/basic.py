@@ -25,6 +25,7 @@ def form_of(*, external: bool, long_size: int) -> int:
     """The form that octets have; ``long_size`` is 4 or 8 and says nothing about native ones."""
     if not external:
         return NATIVE
+
     return EXTERNAL_LONG8 if long_size == 8 else EXTERNAL
 
 
@@ -67,15 +68,26 @@ class Basic:
         turn: octets per number, if external32 only reverses each number; else 0.
     """
 
-    __slots__ = ("_codes", "align", "carrier", "how", "kind", "name", "native", "sizes", "turn", "wires")
+    __slots__ = (
+        "_codes",
+        "align",
+        "carrier",
+        "how",
+        "kind",
+        "name",
+        "native",
+        "sizes",
+        "turn",
+        "wires",
+    )
 
     native: DType
-    """For arithmetic; a void type where numpy has none."""
+    """numpy's type for arithmetic; a void type where numpy has none."""
     carrier: DType
-    """For moving it, of the same size: what :mod:`impi.protocol.semantics.values.external32` takes
-    apart."""
+    """numpy's type of the same size that :mod:`impi.protocol.semantics.values.external32` takes
+    apart to move the value."""
     wires: tuple[DType, DType, DType]
-    """By form."""
+    """numpy's type of the packed value, for each form."""
 
     def __init__(
         self,
@@ -92,9 +104,9 @@ class Basic:
         self.kind = kind
         self.align = align
         self.sizes = (size, *sizes)
-        """Octets by form."""
+        """Octets of a value, for each form."""
         self.how = (Wire.SAME, *how)
-        """By form."""
+        """The conversion from memory, for each form."""
         self.turn = turn
         """Octets per number, where external32 is each number with its octets reversed; else 0."""
         self._codes = codes
@@ -113,8 +125,10 @@ class Basic:
             # Slots that are not filled come here.
             if name not in {"native", "carrier", "wires"}:
                 raise AttributeError(f"Basic has no {name!r}")
+
             self.native, self.carrier, *wires = map(np.dtype, self._codes)
             self.wires = (self.carrier, *wires)
+
             return getattr(self, name)
 
 
@@ -138,41 +152,71 @@ C_CODES: Final = {
 
 
 def _measure(code: str) -> tuple[int, int]:
-    """Size and alignment, in octets, of what numpy calls so: the C compiler's."""
+    """Return size and alignment, in octets, that the C compiler gives the type of a numpy code."""
+
     if code in _PARTS:
         size, align = _measure(_PARTS[code])
         return 2 * size, align
+
     if code == "g":
         return ctypes.sizeof(ctypes.c_longdouble), ctypes.alignment(ctypes.c_longdouble)
+
     size = struct.calcsize(C_CODES[code])
+
+    # `struct` pads like the compiler: behind one octet, the padding tells the alignment.
     return size, struct.calcsize("b" + C_CODES[code]) - size
 
 
 def _plain(name: str, kind: Kind, code: str) -> Basic:
     size, align = _measure(code)
+    # One octet has no order.
     how, big = (Wire.SAME, code) if size == 1 else (Wire.SWAP, ">" + code)
     turn = _measure(_PARTS.get(code, code))[0] if _LITTLE and size > 1 else 0
-    return Basic(name, kind, size, align, (code, code, big, big), (size, size), (how, how), turn)
+
+    return Basic(
+        name, kind, size, align, (code, code, big, big), (size, size), (how, how), turn
+    )
 
 
-def _narrow(name: str, kind: Kind, code: str, external: str, external_long8: str) -> Basic:
+def _narrow(
+    name: str, kind: Kind, code: str, external: str, external_long8: str
+) -> Basic:
     size, align = _measure(code)
     sizes = _measure(external)[0], _measure(external_long8)[0]
+    # Where long has as many octets as its external form, nothing is lost and nothing is checked.
     how = tuple(Wire.SWAP if wire == size else Wire.NARROW for wire in sizes)
     codes = (code, code, ">" + external, ">" + external_long8)
-    return Basic(name, kind, size, align, codes, sizes, (how[0], how[1]), size if _LITTLE and Wire.SWAP in how else 0)
+
+    return Basic(
+        name,
+        kind,
+        size,
+        align,
+        codes,
+        sizes,
+        (how[0], how[1]),
+        size if _LITTLE and Wire.SWAP in how else 0,
+    )
 
 
 def _fields(name: str, kind: Kind, names: list[str], code: str, align: int) -> Basic:
     """A type of several words; ``names`` is their order in external32, most significant first."""
+
     wire = [(part, ">" + code) for part in names]
     groups = [names] if len(names) < 4 or code == "f2" else [names[:2], names[2:]]
+
+    # On a little-endian machine the least significant word comes first in memory,
+    # in each number by itself.
     little = [(part, "<" + code) for group in groups for part in reversed(group)]
     if code == "f2":  # a complex number: its parts keep their places
         little = [(part, "<" + code) for part in names]
+
     size = len(names) * _measure(code)[0]
     codes = (f"V{size}", little if _LITTLE else wire, wire, wire)
-    return Basic(name, kind, size, align, codes, (size, size), (Wire.FIELDS, Wire.FIELDS))
+
+    return Basic(
+        name, kind, size, align, codes, (size, size), (Wire.FIELDS, Wire.FIELDS)
+    )
 
 
 def _quad(name: str, kind: Kind, code: str, parts: int) -> Basic:
@@ -180,11 +224,26 @@ def _quad(name: str, kind: Kind, code: str, parts: int) -> Basic:
     part: list[tuple[str, Any]] = [("hi", ">u8"), ("lo", ">u8")]
     wire = part if parts == 1 else [("re", part), ("im", part)]
     sizes = (16 * parts, 16 * parts)
-    return Basic(name, kind, size, align, (code, f"V{size}", wire, wire), sizes, (Wire.QUAD, Wire.QUAD))
+
+    return Basic(
+        name,
+        kind,
+        size,
+        align,
+        (code, f"V{size}", wire, wire),
+        sizes,
+        (Wire.QUAD, Wire.QUAD),
+    )
 
 
 _C, _F, _R, _L = Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.LOGICAL
-_X, _B, _M, _T, _O = Kind.COMPLEX, Kind.BYTE, Kind.MULTI_LANGUAGE, Kind.CHARACTER, Kind.OPAQUE
+_X, _B, _M, _T, _O = (
+    Kind.COMPLEX,
+    Kind.BYTE,
+    Kind.MULTI_LANGUAGE,
+    Kind.CHARACTER,
+    Kind.OPAQUE,
+)
 
 _PLAIN: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("PACKED", _O, "u1"),
@@ -249,7 +308,9 @@ BASICS: Final[dict[str, Basic]] = {
         *(_plain(*row) for row in _PLAIN),
         _narrow("LONG", _C, _LONG, "i4", _LONG),
         _narrow("UNSIGNED_LONG", _C, _ULONG, "u4", _ULONG),
+        # External32 has 2 octets for a wide character (MPI 4.1, 14.5.2), Linux has 4.
         _narrow("WCHAR", _T, "u4", "u2", "u2"),
+        # External32 has binary128, which most machines have to convert to.
         _quad("LONG_DOUBLE", _R, "g", 1),
         _quad("C_LONG_DOUBLE_COMPLEX", _X, "G", 2),
         _quad("CXX_LONG_DOUBLE_COMPLEX", _X, "G", 2),
@@ -262,7 +323,7 @@ BASICS: Final[dict[str, Basic]] = {
         _fields("COMPLEX32", _O, ["re_hi", "re_lo", "im_hi", "im_lo"], "u8", 16),
     )
 }
-"""By name."""
+"""The basic datatypes by name."""
 
 PAIRS: Final[dict[str, tuple[str, str]]] = {
     "FLOAT_INT": ("FLOAT", "INT"),

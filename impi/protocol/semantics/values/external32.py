@@ -21,6 +21,7 @@ def encode(basic: Basic, form: int, source: Array, target: Array) -> None:
         MPIException: ``ERR_VALUE_TOO_LARGE``, a value does not fit into the octets of the form.
     """
     how = basic.how[form]
+    # The types of both arrays say the order of octets, so numpy turns them in its one copy.
     if how is Wire.SAME or how is Wire.SWAP:
         target[...] = source
     elif how is Wire.NARROW:
@@ -34,7 +35,7 @@ def encode(basic: Basic, form: int, source: Array, target: Array) -> None:
 
 
 def decode(basic: Basic, form: int, source: Array, target: Array) -> None:
-    """The reverse of :func:`encode`; what a narrower native type cannot hold is rounded."""
+    """Reverse :func:`encode`; a value that a narrower native type cannot hold is rounded."""
     how = basic.how[form]
     if how is Wire.FIELDS:
         for part in basic.carrier.names or ():
@@ -59,6 +60,8 @@ def swap_in_place(basic: Basic, form: int, values: Array) -> None:
 def _check_range(basic: Basic, form: int, source: Array) -> None:
     if source.size == 0:
         return
+
+    # The lowest and the highest value stand for all, and no array of results is made.
     limits = np.iinfo(basic.wires[form])
     for value in (int(source.min()), int(source.max())):
         if not limits.min <= value <= limits.max:
@@ -67,6 +70,7 @@ def _check_range(basic: Basic, form: int, source: Array) -> None:
                 cure = "send it as UNSIGNED"
             else:
                 cure = f"send it as {'U' * (limits.min == 0)}INT64_T, or let all clients agree on 8-octet longs"
+
             detail = f"{value} does not fit into the {size} octets that external32 has for MPI_{basic.name}: {cure}"
             raise error("ERR_VALUE_TOO_LARGE", detail)
 
@@ -80,10 +84,13 @@ def _encode_quad(basic: Basic, source: Array, target: Array) -> None:
     from impi.protocol.semantics.values.binary128 import to_binary128
 
     hi, lo = to_binary128(np.ascontiguousarray(source).view(np.longdouble))
+
     parts = _parts(basic)
     if not parts:
         target["hi"], target["lo"] = hi.reshape(source.shape), lo.reshape(source.shape)
         return
+
+    # Real and imaginary part side by side, as the view above has found them.
     hi, lo = hi.reshape((*source.shape, 2)), lo.reshape((*source.shape, 2))
     for i, part in enumerate(parts):
         target[part]["hi"], target[part]["lo"] = hi[..., i], lo[..., i]
@@ -98,5 +105,6 @@ def _decode_quad(basic: Basic, source: Array, target: Array) -> None:
         lo = np.stack([source[part]["lo"] for part in parts], axis=-1)
     else:
         hi, lo = source["hi"], source["lo"]
+
     values = np.ascontiguousarray(from_binary128(hi, lo))
     target[...] = values.reshape(-1).view(basic.carrier).reshape(target.shape)

@@ -12,11 +12,15 @@ from impi.protocol.semantics.values.datatype import TypeMap
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_ORDERED: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE})
+_ORDERED: Final = frozenset(
+    {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.FLOATING, Kind.MULTI_LANGUAGE}
+)
 _ARITHMETIC: Final = _ORDERED | {Kind.COMPLEX}
-# Not so of MPI_AINT and its like by the standard, but by MPICH and Open MPI.
+# The standard does not include MPI_AINT and its like; MPICH and Open MPI do.
 _LOGICAL: Final = frozenset({Kind.C_INTEGER, Kind.LOGICAL, Kind.MULTI_LANGUAGE})
-_BITWISE: Final = frozenset({Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE})
+_BITWISE: Final = frozenset(
+    {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE}
+)
 _ANY: Final = frozenset(Kind)
 
 
@@ -26,7 +30,7 @@ def _ufunc(name: str) -> Callable[[Array, Array], None]:
 
 def _run(name: str, invec: Array, inoutvec: Array, out: Array) -> None:
     function: np.ufunc = getattr(np, name)
-    # Overflow wraps or gives infinity, as in C; it is no reason for a warning.
+    # Overflow wraps or gives infinity, as in C; it is not a reason for a warning.
     with np.errstate(all="ignore"):
         function(invec, inoutvec, out=out, casting="unsafe")
 
@@ -35,6 +39,7 @@ def _location(name: str) -> Callable[[Array, Array], None]:
     def run(invec: Array, inoutvec: Array) -> None:
         better: np.ufunc = getattr(np, name)
         value, index = invec["value"], invec["index"]
+        # MPI 4.1, 6.9.4: of equal values the lower index wins.
         take = better(value, inoutvec["value"])
         take |= (value == inoutvec["value"]) & (index < inoutvec["index"])
         np.copyto(inoutvec["value"], value, where=take)
@@ -78,7 +83,7 @@ OPS: Final[dict[str, tuple[Callable[[Array, Array], None], frozenset[Kind]]]] = 
     "REPLACE": (_replace, _ANY),
     "NO_OP": (_nothing, _ANY),
 }
-"""By name: the function, and the kinds of basic types that it is defined for (none: pairs only)."""
+"""The function of each operation, and the kinds of basic types it is defined for (none: pairs)."""
 
 OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 """Operations of one-sided communication alone."""
@@ -86,23 +91,33 @@ OF_WINDOWS: Final = ("REPLACE", "NO_OP")
 
 def check(op: str, datatype: TypeMap) -> None:
     """Raise :class:`MPIException` of class ``ERR_OP`` if the type does not have the operation."""
+
     kinds = OPS[op][1]
     if not datatype.name:
-        raise error("ERR_OP", f"MPI_{op} is defined for predefined datatypes only: use an operation of your own")
+        raise error(
+            "ERR_OP",
+            f"MPI_{op} is defined for predefined datatypes only: use an operation of your own",
+        )
+
+    # Only value-index pairs have two runs among predefined types.
     if len(datatype.runs) == 2:
         defined = not kinds or kinds is _ANY
         what = "value and index pairs"
     else:
         defined = datatype.runs[0].basic.kind in kinds
         what = f"{datatype.runs[0].basic.kind.value} types"
+
     if not defined:
-        raise error("ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}")
+        raise error(
+            "ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}"
+        )
 
 
 def check_reduction(op: str, datatype: TypeMap) -> None:
     """Raise as :func:`check`, and for the operations that only windows have."""
     if op in OF_WINDOWS:
         raise error("ERR_OP", f"MPI_{op} is for one-sided communication only")
+
     check(op, datatype)
 
 
@@ -117,7 +132,8 @@ def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:
 
 
 def onto(op: str) -> Callable[[Array, Array], Array] | None:
-    """Return what does :func:`apply` in the place of ``invec``; None: nothing does for this one."""
+    """Return a function like :func:`apply` whose result is in ``invec``; None: there is none."""
+
     name = UFUNCS.get(op)
     if name is None:
         return None

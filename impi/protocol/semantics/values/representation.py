@@ -21,10 +21,15 @@ def own() -> bytes:
     All else in a message has one size and form on all machines. Empty if the form of long double is
     unknown.
     """
+
     one = bytes(c_longdouble(1.0))
     if sys.byteorder == "big":
         one = one[::-1]
+
     bits = next((bits for bits, known in _ONES.items() if one.startswith(known)), 0)
     if not bits:
         return b""
-    return bytes([_ORDERS[sys.byteorder], struct.calcsize("l"), sizeof(c_longdouble), bits])
+
+    return bytes(
+        [_ORDERS[sys.byteorder], struct.calcsize("l"), sizeof(c_longdouble), bits]
+    )

@@ -16,7 +16,9 @@ from impi.protocol.semantics.values.datatype import TypeMap
 # Elements that Python combines as fast as numpy does; a program that reduces more loads numpy.
 _MOST: Final = 32
 # By the names of numpy, and of libraries' elements: those of array.
-_CODES: Final = {name: code for name, code in C_CODES.items() if name[0] in "iu" or name == "f8"}
+_CODES: Final = {
+    name: code for name, code in C_CODES.items() if name[0] in "iu" or name == "f8"
+}
 
 
 def _maximum(a: Any, b: Any) -> Any:
@@ -46,17 +48,22 @@ are defined."""
 def code_of(datatype: TypeMap) -> str:
     """Return :mod:`array`'s code for a predefined type; empty if it has none or differs in its
     rules."""
-    return _CODES.get(datatype.runs[0].basic.code, "") if datatype.name and len(datatype.runs) == 1 else ""
+    return (
+        _CODES.get(datatype.runs[0].basic.code, "")
+        if datatype.name and len(datatype.runs) == 1
+        else ""
+    )
 
 
 def worth(count: int) -> bool:
-    """Whether so few elements are better combined here, where numpy is not loaded."""
+    """Whether ``count`` elements are few enough to combine here, if numpy is not loaded."""
     return count <= _MOST
 
 
 def numbers(octets: memoryview | bytearray, code: str) -> memoryview:
     """The elements that lie there, as a value."""
-    view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())  # an empty view cannot be cast
+    # An empty view cannot be cast
+    view = memoryview(octets).cast("B") if len(octets) else memoryview(bytearray())
     return view.cast(code)  # type: ignore[call-overload, no-any-return]
 
 
@@ -70,22 +77,32 @@ def join(values: Sequence[memoryview]) -> memoryview:
     return numbers(bytearray(b"".join(values)), values[0].format)
 
 
-def combine(op: str, code: str, *, onto: bool = False) -> Callable[[memoryview, memoryview], memoryview]:
+def combine(
+    op: str, code: str, *, onto: bool = False
+) -> Callable[[memoryview, memoryview], memoryview]:
     """Return ``combine(invec, inoutvec)``: :func:`impi.protocol.semantics.values.op.apply` that
     returns ``inoutvec``; with ``onto`` the result is in ``invec``, and that is returned.
     """
+
     function = OPS[op]
     width = array(code).itemsize
+    # Upper case is unsigned among the codes of array.
     low = 0 if code.isupper() else -(1 << (8 * width - 1))
     mask = (1 << (8 * width)) - 1
 
     def run(invec: memoryview, inoutvec: memoryview) -> memoryview:
         out = invec if onto else inoutvec
         try:
+            # Nothing is written before all results are there, so an overflow
+            # leaves both operands whole.
             out[:] = array(code, map(function, invec, inoutvec))
         except OverflowError:  # it wraps, as in C
-            wrapped = (((function(a, b) - low) & mask) + low for a, b in zip(invec, inoutvec, strict=True))
+            wrapped = (
+                ((function(a, b) - low) & mask) + low
+                for a, b in zip(invec, inoutvec, strict=True)
+            )
             out[:] = array(code, wrapped)
+
         return out
 
     return run
