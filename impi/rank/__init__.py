@@ -1,9 +1,9 @@
-"""What runs in a process of the job: mpi4py's classes, the engine below them, and MPI libraries.
+"""The code in a process of the job: mpi4py's classes, the engine below them, and MPI libraries.
 
 **What is here**, from the program down to the sockets::
 
     api | agent       the names that a program means by mpi4py.MPI | a host of several procs
-    engine            what drives everything of a proc while it waits
+    engine            drives all activities of a proc while it waits
     vendors           transport inside one client: our own, or an MPI library's
     doors             connections at listeners: members of the job, and strangers
 
@@ -23,6 +23,6 @@ invitation in the environment, and one connection to the process that started it
 joins them.
 
 **Begin** with ``api/p2p/routes.py`` for a message, with ``engine/engine.py`` for a wait, with
-``vendors/base.py`` for what an MPI library has to do, and with ``engine/job/bootstrap.py`` for how
+``vendors/base.py`` for the duties of an MPI library, and with ``engine/job/bootstrap.py`` for how
 a process becomes a proc. docs/how-it-works/a-message.md is the walk through all of it.
 """

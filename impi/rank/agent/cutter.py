@@ -1,4 +1,9 @@
-"""Octets of one connection in, whole packets out."""
+"""Octets of one connection in, whole packets out.
+
+An agent passes packets on unchanged, so each is one piece of memory, header and data together. A
+short packet is copied out of the read-ahead buffer. A packet that is not complete gets its full
+size at once, and the rest is read straight into it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,16 @@ class Cutter:
             number of octets of user data.
     """
 
-    __slots__ = ("_ahead", "_check", "_end", "_filled", "_header", "_lent", "_packet", "_start")
+    __slots__ = (
+        "_ahead",
+        "_check",
+        "_end",
+        "_filled",
+        "_header",
+        "_lent",
+        "_packet",
+        "_start",
+    )
 
     def __init__(self, check: Callable[[Header, bytes], int]) -> None:
         self._check = check
@@ -37,6 +51,7 @@ class Cutter:
         """Octets of an incomplete packet; empty: the stream may end here."""
         if self._packet is not None:
             return self._packet[: self._filled].tobytes()
+
         return self._ahead[self._start : self._end].tobytes()
 
     @property
@@ -44,15 +59,19 @@ class Cutter:
         return self._packet is not None or self._start < self._end
 
     def buffer(self) -> memoryview:
-        """Return where the next octets are to be read to; never empty."""
+        """Return the memory for the next octets; never empty."""
         if self._packet is not None:
+            # Nothing of the next packet is read into it, so received() has one packet to look at.
             room = self._packet[self._filled :]
         else:
+            # The beginning of a packet moves to the front, so there is always room behind it.
             part = self._end - self._start
             self._ahead[:part] = self._ahead[self._start : self._end]
             self._start, self._end = 0, part
             room = self._ahead[part:]
+
         self._lent = room.nbytes
+
         return room
 
     def received(self, nbytes: int) -> list[tuple[Header, memoryview]]:
@@ -61,18 +80,25 @@ class Cutter:
         Raises:
             LocalProtocolError: :meth:`buffer` lent fewer octets.
         """
+
         if not 0 < nbytes <= self._lent:
-            raise LocalProtocolError(f"{nbytes} octets cannot have been read: no buffer of that size was lent for it")
+            raise LocalProtocolError(
+                f"{nbytes} octets cannot have been read: no buffer of that size was lent for it"
+            )
+
         self._lent = 0
+
         found: list[tuple[Header, memoryview]] = []
         if self._packet is not None and self._header is not None:
             self._filled += nbytes
             if self._filled < self._packet.nbytes:
                 return found
+
             found.append((self._header, self._packet))
             self._packet = None
         else:
             self._end += nbytes
+
         while self._end - self._start >= HEADER_SIZE:
             octets = self._ahead[self._start : self._start + HEADER_SIZE].tobytes()
             header = unpack_header(octets)
@@ -80,9 +106,12 @@ class Cutter:
             here = min(total, self._end - self._start)
             packet = memoryview(bytearray(total))
             packet[:here] = self._ahead[self._start : self._start + here]
+
             self._start += here
             if here < total:
                 self._header, self._packet, self._filled = header, packet, here
                 break
+
             found.append((header, packet))
+
         return found

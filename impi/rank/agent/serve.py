@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.base.errors import JobError
 from impi.protocol.job import Job
@@ -19,10 +19,21 @@ from impi.protocol.wire import addresses
 from impi.rank.agent.router import Link, Router
 from impi.rank.engine.channels.mesh import connect_hosts, listen, own_address, source
 from impi.rank.vendors.dial import quick_ack
-from impi.rank.vendors.meeting import AGENT, Door, ask, open_control, tell_failure
+from impi.rank.vendors.meeting import (
+    AGENT,
+    Door,
+    ask,
+    encrypted_links,
+    open_control,
+    tell_failure,
+)
+
+if TYPE_CHECKING:
+    from impi.rank.vendors.meeting import Links
+    from impi.rank.vendors.secure_socket import SecureSocket
 
 GRACE_S: Final = 3.0
-"""Time for the launcher of a lost proc to notice it first and end the job."""
+"""Seconds in which the launcher of a lost proc notices it first and ends the job."""
 
 _READS: Final = 16  # Most reads from one connection before the next has its turn
 _BACKLOG: Final = 1024
@@ -35,11 +46,16 @@ def serve(invitation: Mapping[str, Any]) -> None:
         ImpiError: the job cannot begin, or not go on; the sentence is for the user.
     """
     token = str(invitation["token"])
+
     address = own_address(str(invitation["interface"]), str(invitation["server"]))
     with (
         closing(listen(address)) as listener,
         Door(str(invitation["door"] or address), _BACKLOG) as door,
-        closing(open_control(str(invitation["control"]), token, tls=bool(invitation.get("tls")))) as control,
+        closing(
+            open_control(
+                str(invitation["control"]), token, tls=bool(invitation.get("tls"))
+            )
+        ) as control,
     ):
         hello = {
             "role": "host",
@@ -49,20 +65,32 @@ def serve(invitation: Mapping[str, Any]) -> None:
             "port": listener.getsockname()[1],
             "door": door.address,
         }
+
         answer = ask(control, hello)
         if answer["host"] is None:
             return  # no proc runs here
+
         job = Job.from_json(json.dumps(answer["job"]))
         me = int(answer["host"])
         trust = Trust.of(token=str(token), **answer["trust"])
-        procs = door.admit(AGENT, job.hosts[me].procs, token)
+        admitted = door.admit(AGENT, job.hosts[me].procs, token)
+        procs: Links = {**admitted}
+        if invitation.get("tls"):
+            procs = encrypted_links(AGENT, admitted, token)
+
         door.close()
         tell = partial(tell_failure, invitation)
-        hosts = connect_hosts(job, me, listener, source(invitation) or address, trust, tell=tell)
+        hosts = connect_hosts(
+            job, me, listener, source(invitation) or address, trust, tell=tell
+        )
         run(Router(job, me), procs, hosts)
 
 
-def run(router: Router, procs: Mapping[int, socket.socket], hosts: Mapping[int, socket.socket]) -> None:
+def run(
+    router: Router,
+    procs: Mapping[int, socket.socket | SecureSocket],
+    hosts: Mapping[int, socket.socket | SecureSocket],
+) -> None:
     """Route packets until every proc and host has sent FINI; then close the sockets.
 
     After an error the sockets stay open until the process ends: a peer that saw them close would
@@ -76,41 +104,58 @@ def run(router: Router, procs: Mapping[int, socket.socket], hosts: Mapping[int, 
     Raises:
         ImpiError: the job cannot go on.
     """
+
     socks = {router.procs[rank]: sock for rank, sock in procs.items()}
+
     socks |= {router.hosts[index]: sock for index, sock in hosts.items()}
     with select.epoll() as epoll:
         _Loop(router, socks, epoll).run()
+
     for sock in socks.values():
         sock.close()
 
 
 class _Loop:
-    def __init__(self, router: Router, socks: Mapping[Link, socket.socket], epoll: select.epoll) -> None:
+    def __init__(
+        self,
+        router: Router,
+        socks: Mapping[Link, socket.socket | SecureSocket],
+        epoll: select.epoll,
+    ) -> None:
         self._router = router
         self._socks = socks
         self._epoll = epoll
         self._links = {sock.fileno(): link for link, sock in socks.items()}
         self._blocked: set[Link] = set()
+
         self._foreign = router.foreign
         for fd in self._links:
             epoll.register(fd, select.EPOLLIN)
 
     def run(self) -> None:
         while not self._router.finished:
+            # Without a time limit: an agent does nothing by itself, and impirun ends it where a
+            # proc is lost.
             for fd, mask in self._epoll.poll():
                 link = self._links[fd]
                 if mask & ~select.EPOLLOUT:
                     self._read(link)
+
                 if mask & select.EPOLLOUT and not link.ended:
                     self._write(link)
 
     def _read(self, link: Link) -> None:
         touched: set[Link] = set()
         sock = self._socks[link]
-        pending = getattr(sock, "pending", int)  # of TLS: what no event tells of
+
+        # TLS may hold octets that no event announces
+        pending = getattr(sock, "pending", int)
+        # A limit, so that a busy connection leaves a turn to the others; epoll reports the rest
+        # again.
         for turn in count():
             if turn >= _READS and not pending():
                 break
+
             room = link.cutter.buffer()
             try:
                 nbytes = sock.recv_into(room)
@@ -118,16 +163,26 @@ class _Loop:
                 break
             except OSError as error:
                 if not link.closed:
-                    raise JobError(f"the connection with {link.name} broke: {error.strerror}", clause="3.8") from None
+                    raise JobError(
+                        f"the connection with {link.name} broke: {error.strerror}",
+                        clause="3.8",
+                    ) from None
+
                 nbytes = 0
+
             if nbytes == 0:
                 self._ended(link)
                 break
+
             touched |= self._router.received(link, nbytes)
             if self._foreign and link.cutter.inside:
                 quick_ack(sock)  # the rest may wait for it
+
             if nbytes < len(room):
                 break
+
+        # At once, not at the next event: that may be long in coming. Reading never stops for a link
+        # that is blocked, so two full directions cannot wait for each other.
         for other in touched:
             if other not in self._blocked:
                 self._write(other)
@@ -136,6 +191,7 @@ class _Loop:
         if link in self._router.procs.values() and not link.closed:
             # The proc's launcher knows the reason, and ends this process, too.
             time.sleep(GRACE_S)
+
         self._router.eof(link)
         self._epoll.unregister(self._socks[link].fileno())
         self._blocked.discard(link)
@@ -149,10 +205,17 @@ class _Loop:
                 self._block(link, True)
                 return
             except OSError as error:
-                raise JobError(f"the connection with {link.name} broke: {error.strerror}", clause="3.8") from None
+                raise JobError(
+                    f"the connection with {link.name} broke: {error.strerror}",
+                    clause="3.8",
+                ) from None
+
         self._block(link, False)
 
     def _block(self, link: Link, blocked: bool) -> None:
         if blocked != (link in self._blocked):
-            self._epoll.modify(self._socks[link].fileno(), select.EPOLLIN | (select.EPOLLOUT if blocked else 0))
+            self._epoll.modify(
+                self._socks[link].fileno(),
+                select.EPOLLIN | (select.EPOLLOUT if blocked else 0),
+            )
             (self._blocked.add if blocked else self._blocked.discard)(link)

@@ -3,7 +3,7 @@
 Seven folders in layers, beside modules that all or none of them need. Each imports only from the
 lines below it, also lazily and for types; pyproject.toml has the contracts::
 
-    environment              what MPI says about itself
+    environment              initialisation, versions, names, time
     files | windows          octets of a file | memory accessed without a message
     comms                    communicators, groups, sessions, COMM_WORLD, verification
     collective               collective calls, and the choice of their algorithms

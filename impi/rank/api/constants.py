@@ -93,7 +93,8 @@ F_STATUS_SIZE: Final[int] = 8
 CART, GRAPH, DIST_GRAPH = range(1, 4)
 UNWEIGHTED, WEIGHTS_EMPTY = range(10, 12)
 COMM_TYPE_SHARED, COMM_TYPE_HW_GUIDED, COMM_TYPE_HW_UNGUIDED, COMM_TYPE_RESOURCE_GUIDED = range(1, 5)
-BSEND_OVERHEAD: Final[int] = 96  # MPICH's: programs that were compiled with it leave no more room
+# MPICH's: programs that were compiled with it leave no more room
+BSEND_OVERHEAD: Final[int] = 96
 WIN_FLAVOR_CREATE, WIN_FLAVOR_ALLOCATE, WIN_FLAVOR_DYNAMIC, WIN_FLAVOR_SHARED = range(1, 5)
 WIN_SEPARATE, WIN_UNIFIED = range(1, 3)
 LOCK_EXCLUSIVE, LOCK_SHARED = range(1, 3)
@@ -135,7 +136,12 @@ class _Special:
     def __eq__(self, other: object, /) -> bool:
         if isinstance(other, _Special):
             return type(self) is type(other)
-        return isinstance(other, int) and not isinstance(other, bool) and other == self._value
+
+        return (
+            isinstance(other, int)
+            and not isinstance(other, bool)
+            and other == self._value
+        )
 
     def __bool__(self) -> bool:
         return self._value != 0

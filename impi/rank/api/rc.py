@@ -19,12 +19,17 @@ from impi.base.records import record
 LEVELS: Final = ("single", "funneled", "serialized", "multiple")
 """Thread levels by MPI's numbers."""
 _SWITCH: Final = ((True, True), (False, False), ("yes", True), ("no", False))
-_ERRORS: Final = tuple((name, name) for name in ("exception", "default", "abort", "fatal"))
+_ERRORS: Final = tuple(
+    (name, name) for name in ("exception", "default", "abort", "fatal")
+)
 # Default of each option, and what its values mean; `irecv_bufsz` is a number.
 _MEANINGS: Final[dict[str, tuple[Any, tuple[tuple[Any, Any], ...]]]] = {
     "initialize": (True, _SWITCH),
     "threads": (True, _SWITCH),
-    "thread_level": ("multiple", tuple((name, level) for level, name in enumerate(LEVELS))),
+    "thread_level": (
+        "multiple",
+        tuple((name, level) for level, name in enumerate(LEVELS)),
+    ),
     "finalize": (None, ((None, None), *_SWITCH)),
     "fast_reduce": (True, _SWITCH),
     "recv_mprobe": (True, _SWITCH),
@@ -47,41 +52,60 @@ class Choices:
 
 def read(environ: Mapping[str, str], rc: Any) -> Choices:
     """Read all options; ``rc`` is ``mpi4py.rc`` or None."""
-    found = {name: _meaning(name, environ.get(f"MPI4PY_RC_{name.upper()}"), rc) for name in _MEANINGS}
+
+    found = {
+        name: _meaning(name, environ.get(f"MPI4PY_RC_{name.upper()}"), rc)
+        for name in _MEANINGS
+    }
+    # As in mpi4py: the end of the program finalises what the import has initialised.
     finalize = found["initialize"] if found["finalize"] is None else found["finalize"]
     level = found["thread_level"] if found["threads"] else 0
+
     return Choices(found["initialize"], finalize, level, found["errors"])
 
 
 def _meaning(name: str, text: str | None, rc: Any) -> Any:
     default, meanings = _MEANINGS[name]
+
     value = getattr(rc, name, default)
     if text is not None:
         value = _parsed(text, number=not meanings)
         if rc is not None:
             setattr(rc, name, value)
+
     if not meanings and type(value) is int and value >= 0:
         return value
+
     for known, meaning in meanings:
         if value == known:
             return meaning
+
     import warnings
 
-    warnings.warn(f"mpi4py.rc.{name}: unexpected value {value!r}", RuntimeWarning, stacklevel=2)
+    warnings.warn(
+        f"mpi4py.rc.{name}: unexpected value {value!r}", RuntimeWarning, stacklevel=2
+    )
+
     return next((meaning for known, meaning in meanings if known == default), default)
 
 
 def _parsed(text: str, *, number: bool) -> object:
     """Return the value of a variable: a number, a switch, or a word in lower case."""
+
     word = text.lower()
     if number and text.strip().isdecimal():
         return int(text)
+
     if word in _TRUE or word in _FALSE:
         return word in _TRUE
+
     return word
 
 
 @cache
 def choices() -> Choices:
     """Return the choices of this process; the first call reads them."""
-    return read(os.environ, getattr(sys.modules.get("mpi4py"), "rc", sys.modules.get("mpi4py.rc")))
+    return read(
+        os.environ,
+        getattr(sys.modules.get("mpi4py"), "rc", sys.modules.get("mpi4py.rc")),
+    )

@@ -1,5 +1,5 @@
 """Doors of processes: connections at listeners, of members of the job and of strangers.
 
-Imported by whatever accepts connections: the server, impirun's control socket, the hosts in the
-dance, the procs of one client. Nothing here knows what a connection is for.
+Imported by all that accept connections: the server, impirun's control socket, the hosts in the
+dance, the procs of one client. Nothing here knows the purpose of a connection.
 """

@@ -6,38 +6,38 @@ says which secret belongs to that number. With a secret, the nonce of
 comes. Without one, the head is all.
 
 Invariants: only a proof, or a head that needs none, gives a number away. No connection delays
-another: all are read without waiting, each has :data:`~impi.rank.doors.strangers.AGE_S` seconds,
-and there are never more than :data:`~impi.rank.doors.strangers.MOST`. The clock is looked at in
-every turn.
+another: all are read without waiting, and their number and age have bounds
+(:class:`~impi.rank.doors.entrance.Entrance`). The clock is looked at in every turn.
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
+import selectors
 import socket
 import time
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from functools import partial
+from typing import Final, TypeAlias
 
 from impi.base.errors import HostRefused, PeerError
 from impi.base.records import fresh, record
 from impi.protocol.proofs import NONCE_SIZE, PROOF_SIZE, Keeper
+from impi.rank.doors.entrance import Entrance
 from impi.rank.doors.introduce import new_nonce
-from impi.rank.doors.strangers import MOST, Refusals, Strangers
 
 
 @record
 class Claim:
-    """The number that a connection says it is, and what it must prove."""
+    """The number that a connection claims, and the proof that is due."""
 
     number: int
     secret: bytes = b""
     """Empty: no proof is due."""
     about: bytes = b""
-    """What both ends must agree on."""
+    """Octets that both ends must agree on."""
     warning: str = ""
-    """What to say when it is let in."""
+    """The sentence for the user when the connection is let in; empty: none."""
     refusal: HostRefused | None = None
     """The error that ends the job, in place of letting it in."""
 
@@ -46,13 +46,15 @@ Claiming: TypeAlias = Callable[[bytes, str], Claim]
 """Reads a head from an address (numeric; "this node": a Unix socket); PeerError: it cannot be."""
 
 _UNKNOWN: Claim = Claim(-1)
+_MOST_ENDED: Final = 128
+_REFUSED: Final = "connection of {peer} refused: "
 
 
 @record(frozen=False, eq=False)
 class _Visitor:
     sock: socket.socket
     address: str
-    name: str
+    port: int
     wanted: int
     heard: bytearray = fresh(default_factory=bytearray)
     claim: Claim = _UNKNOWN
@@ -80,25 +82,31 @@ def receive(
     Raises:
         HostRefused: the claim of a connection has a refusal.
     """
-    # Awaited ones may all come at once, and have proved nothing yet, either.
-    here = Reception(listeners, head, claim, say, MOST + 1024)
+    here = Reception(listeners, head, claim, say, len(awaited))
     try:
-        while not here.links.keys() >= set(awaited) and (left := deadline - time.monotonic()) > 0:
+        while (
+            not here.links.keys() >= set(awaited)
+            and (left := deadline - time.monotonic()) > 0
+        ):
             here.turn(left)
+
         here.tell_of_ended()
     except BaseException:
         for sock in here.links.values():
             sock.close()
+
         raise
     finally:
         here.close()
+
     return here.links
 
 
 class Reception:
-    """What :func:`receive` does, turn by turn, for an owner with a loop; close it at the end.
+    """:func:`receive` turn by turn, for an owner with a loop; close it at the end.
 
-    The owner may take connections out of :attr:`links` between two turns.
+    The owner may take connections out of :attr:`links` between two turns. ``members``: how many
+    connections are awaited.
     """
 
     def __init__(
@@ -107,118 +115,132 @@ class Reception:
         head: int,
         claim: Claiming,
         say: Callable[[str], None],
-        most: int = MOST,
+        members: int,
     ) -> None:
-        self._listeners = {sock.fileno(): sock for sock in listeners}
-        self._head = head
         self._claim = claim
         self._say = say
-        self._refusals = Refusals(say)
-        self._strangers: Strangers[int] = Strangers(most=most)
-        self._visitors: dict[int, _Visitor] = {}
         self._ended: list[tuple[_Visitor, str, str]] = []
         """Connections that have ended early. A lost process ends so: its job tells why first."""
-        self._poll = select.poll()
+        self._selector = selectors.PollSelector()  # it needs no descriptor
         self.links: dict[int, socket.socket] = {}
         """The connections that have proved their numbers, by these."""
-        for descriptor, sock in self._listeners.items():
-            sock.setblocking(False)
-            self._poll.register(descriptor, select.POLLIN)
+        first, *others = listeners
+
+        self.entrance: Entrance[_Visitor] = Entrance(
+            first,
+            self._selector,
+            members,
+            make=partial(_Visitor, wanted=head),
+            read=self._read,
+            show=_show,
+            warn=say,
+            told=_REFUSED + "it {why}",
+        )
+        for listener in others:
+            self.entrance.listen(listener)
 
     def close(self) -> None:
         """Close the connections that have not said what they are; the listeners stay open."""
-        for descriptor in list(self._visitors):
-            self._forget(descriptor).sock.close()
-        self._strangers.close()
-        self._refusals.summary()
+        self.entrance.leave()
+        self.entrance.close()
+        self._selector.close()
 
     def turn(self, left: float) -> None:
         """Wait for something, for ``left`` seconds at most, and handle it."""
-        for descriptor, _ in self._poll.poll(1000 * min(left, self._strangers.patience) + 1):
-            if descriptor in self._listeners:
-                self._accept(self._listeners[descriptor])
-            elif descriptor in self._visitors:
-                self._read(descriptor)
-        for descriptor in self._strangers.overdue():
-            self._refuse(descriptor, "has not said in time what it is")
+        for key, _ in self._selector.select(min(left, self.entrance.patience)):
+            key.data()
 
-    def _accept(self, listener: socket.socket) -> None:
-        accepted = self._strangers.accept(listener)
-        if accepted is not None:
-            sock, address, port = accepted
-            descriptor = sock.fileno()
-            self._visitors[descriptor] = _Visitor(sock, address, f"{address}:{port}", self._head)
-            self._strangers.add(descriptor, address)
-            self._poll.register(descriptor, select.POLLIN)
-        while (surplus := self._strangers.surplus()) is not None:
-            self._refuse(surplus, "was closed to make room for others")
+        self.entrance.turn()
 
-    def _read(self, descriptor: int) -> None:
-        visitor = self._visitors[descriptor]
-        try:
-            piece = visitor.sock.recv(visitor.wanted - len(visitor.heard))
-        except (BlockingIOError, InterruptedError):
+    def _read(self, visitor: _Visitor) -> None:
+        # Only the octets that are due: what follows belongs to whoever takes the connection over.
+        piece = self.entrance.receive(visitor, visitor.wanted - len(visitor.heard))
+        if piece is None:
             return
-        except OSError:
-            piece = b""
+
         visitor.heard += piece
-        self._strangers.spoke(descriptor)
+
+        self.entrance.spoke(visitor)
         if piece and len(visitor.heard) < visitor.wanted:
             return
+
+        # All octets of this step are here, or the connection has ended.
         octets, visitor.heard = bytes(visitor.heard), bytearray()
         try:
             if self._introduced(visitor, octets):
-                self._admit(descriptor)
+                self._admit(visitor)
         except PeerError as error:
             if piece:
-                self._refuse(descriptor, error.message, str(error))
+                self._refuse(visitor, error)
             else:
-                self._forget(descriptor).sock.close()
-                if len(self._ended) < MOST:
+                self.entrance.drop(visitor)
+                if len(self._ended) < _MOST_ENDED:
                     self._ended.append((visitor, error.message, str(error)))
 
     def _introduced(self, visitor: _Visitor, octets: bytes) -> bool:
         """Take the next step of an introduction with all its octets; whether it was the last."""
+
         claim = visitor.claim
         if claim is _UNKNOWN:
             visitor.claim = self._claim(octets, visitor.address)
             visitor.wanted = NONCE_SIZE
             return not visitor.claim.secret
+
         if len(octets) < visitor.wanted:
-            raise PeerError(f"a connection says it is number {claim.number}, and ends without its proof")
+            raise PeerError(
+                f"a connection says it is number {claim.number}, and ends without its proof"
+            )
+
         if visitor.keeper is None:
+            # This end proves itself first. Its proof serves in no other conversation, as it covers
+            # the nonces of both.
             visitor.keeper = Keeper(claim.secret, claim.about, octets, new_nonce())
+
             visitor.wanted = PROOF_SIZE
             with contextlib.suppress(OSError):  # the next read tells
                 visitor.sock.send(visitor.keeper.answer)
+
             return False
+
         if not visitor.keeper.accepts(octets):
-            raise PeerError(f"a connection says it is number {claim.number}, and does not know this job's secret")
+            wrong = f"a connection says it is number {claim.number}, and does not know this job's secret"
+            self._refuse(visitor, PeerError(wrong), guess=True)
+            return False
+
         return True
 
-    def _admit(self, descriptor: int) -> None:
-        claim = self._visitors[descriptor].claim
+    def _admit(self, visitor: _Visitor) -> None:
+        claim = visitor.claim
         if claim.number in self.links:
-            raise PeerError(f"a connection claims to be number {claim.number}, but that one has a connection already")
+            raise PeerError(
+                f"a connection claims to be number {claim.number}, but that one has a connection already"
+            )
+
         if claim.refusal is not None:
             raise claim.refusal
+
         if claim.warning:
             self._say(claim.warning)
-        self.links[claim.number] = self._forget(descriptor).sock
 
-    def _refuse(self, descriptor: int, kind: str, sentence: str = "") -> None:
-        visitor = self._forget(descriptor)
-        visitor.sock.close()
-        self._tell(visitor, kind, sentence or kind)
+        # Out of the entrance's hands, which would close it for its age.
+        self.entrance.forget(visitor)
+        self.links[claim.number] = visitor.sock
 
-    def _tell(self, visitor: _Visitor, kind: str, sentence: str) -> None:
-        self._refusals.tell(visitor.address, kind, f"connection of {visitor.name} refused: {sentence}")
+    def _refuse(
+        self, visitor: _Visitor, error: PeerError, *, guess: bool = False
+    ) -> None:
+        self.entrance.refuse(
+            visitor, error.message, sentence=_sentence(visitor, str(error)), guess=guess
+        )
 
     def tell_of_ended(self) -> None:
         for visitor, kind, sentence in self._ended:
-            self._tell(visitor, kind, sentence)
+            self.entrance.tell(visitor, kind, _sentence(visitor, sentence))
 
-    def _forget(self, descriptor: int) -> _Visitor:
-        self._poll.unregister(descriptor)
-        self._strangers.discard(descriptor)
-        return self._visitors.pop(descriptor)
+
+def _show(address: str, port: int) -> str:
+    return f"{address}:{port}"
+
+
+def _sentence(visitor: _Visitor, why: str) -> str:
+    return _REFUSED.format(peer=_show(visitor.address, visitor.port)) + why

@@ -1,12 +1,15 @@
-"""Connections that have not proved yet what they are: how many, how long, and what is said of them.
+"""Connections that have proved nothing yet: limits of their number and time, and reports on them.
 
 A listener that others can reach is full of strangers on a bad day. :class:`Strangers` keeps the
 account for one listener. It accepts connections, says which one goes first when there are too many,
 and which ones have had their time. A listener's owner keeps sockets and loop. :class:`Refusals`
 prints one line for each address and reason, and the rest as counts.
 
-Who goes first: a connection that has said nothing goes before one that has, then one of the address
-with most connections, then the oldest.
+Who goes first: a connection that has said nothing for a second goes before others, then one of an
+address with more connections than all members would have, then the oldest. Who is honest proves
+itself in one answer or two, so the newest have their chance.
+
+An address stands for all that one machine may have: the first 64 bits of IPv6, all of 127/8.
 """
 
 from __future__ import annotations
@@ -24,21 +27,35 @@ from impi.base.records import record
 
 K = TypeVar("K", bound=Hashable)
 
+# A mistyped secret costs its user no time; a search waits for each further guess.
 _FREE_GUESSES: Final = 3
 _PAUSES_S: Final = (0.1, 2.0)
 """Pause after the first wrong secret that is one too many; each more doubles it; the longest."""
 _MOST_ADDRESSES: Final = 1024
 
-MOST: Final = 128
-"""Strangers at one listener, so that descriptors remain for members."""
+MOST: Final = 512
+"""Strangers at one listener, besides its members before they have proved what they are."""
+_LEAST: Final = 16
+_NO_ROOM: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 AGE_S: Final = 10.0
 """Seconds in which a connection must have proved what it is."""
+_WORDLESS_S: Final = 1.0
+"""Time for which a stranger may be silent: on a busy machine honest peers send late."""
 _MOST_REASONS: Final = 32
+
+
+def room(members: int) -> int:
+    """Return how many strangers a door has room for: half of its files still to open.
+
+    ``members``: that are awaited. They may all come at once, and have proved nothing yet, either.
+    """
+    used = len(os.listdir("/proc/self/fd"))  # noqa: PTH208  (importing pathlib takes 5 ms)
+    return max(_LEAST, min(MOST + members, (os.sysconf("SC_OPEN_MAX") - used) // 2))
 
 
 @record(frozen=False, eq=False)
 class _Stranger:
-    address: str
+    network: str
     number: int
     since: float
     spoke: bool = False
@@ -48,13 +65,18 @@ class Strangers(Generic[K]):
     """The account of one listener's strangers, each under a key of the owner; close it at the end.
 
     Args:
-        most: how many there may be.
+        members: number of awaited members; that many connections of one address are not a crowd.
+        most: how many there may be; None: see :func:`room`.
         age_s: seconds that each has.
     """
 
-    def __init__(self, *, most: int = MOST, age_s: float = AGE_S) -> None:
-        self._most = most
+    def __init__(
+        self, members: int = 0, *, most: int | None = None, age_s: float = AGE_S
+    ) -> None:
+        self._members = members
+        self._most = room(members) if most is None else most
         self._age_s = age_s
+        self._crowds: Counter[str] = Counter()
         self._there: dict[K, _Stranger] = {}
         self._number = 0
         self._crowded = False
@@ -62,9 +84,10 @@ class Strangers(Generic[K]):
         """A descriptor that is given up for a moment where there is no other; -1: it is lost."""
 
     def close(self) -> None:
-        """Close the reserve; the sockets are the owner's."""
+        """Close the reserve; the sockets are the owner's. Idempotent."""
         if self._reserve >= 0:
             os.close(self._reserve)
+            self._reserve = -1
 
     def __len__(self) -> int:
         return len(self._there)
@@ -72,88 +95,120 @@ class Strangers(Generic[K]):
     def accept(self, listener: socket.socket) -> tuple[socket.socket, str, int] | None:
         """Return a connection that does not block, its address and port; None: there is none.
 
-        Without a free descriptor the connection is closed at once, because the listener would stay
-        ready for ever, and :meth:`surplus` then names a stranger to make room.
+        The owner has made room before (:meth:`surplus`). Without a free descriptor
+        :meth:`surplus` names a stranger, and the connection waits for its place. Where there is no
+        stranger it is closed at once, because the listener would stay ready for ever.
         """
         try:
             sock, peer = listener.accept()
-        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-            return None
         except OSError as error:
-            if error.errno != errno.EINVAL:  # that is a listener which was shut down
-                self._make_room(listener)
-            return None
-        sock.setblocking(False)
-        return (sock, *_name(peer))
+            if error.errno in _NO_ROOM and not self._there:
+                self._close_next(listener)
+            elif error.errno in _NO_ROOM:
+                self._crowded = True
 
-    def _make_room(self, listener: socket.socket) -> None:
-        """Close the next connection at once: there is no descriptor for it."""
-        self._crowded = True
+            return None
+
+        sock.setblocking(False)
+
+        return (sock, *endpoint_of(peer))
+
+    def _close_next(self, listener: socket.socket) -> None:
         if self._reserve >= 0:
             os.close(self._reserve)
             self._reserve = -1
+
         with contextlib.suppress(OSError):
             listener.accept()[0].close()
+
         with contextlib.suppress(OSError):  # another thread may have taken it meanwhile
             self._reserve = os.open(os.devnull, os.O_RDONLY)
 
     def add(self, key: K, address: str) -> None:
-        self._there[key] = _Stranger(address, self._number, time.monotonic())
+        self._there[key] = stranger = _Stranger(
+            _network(address), self._number, time.monotonic()
+        )
+        self._crowds[stranger.network] += 1
         self._number += 1
 
     def spoke(self, key: K) -> None:
-        """A connection has said something, right or wrong."""
+        """Note that a connection has said something, right or wrong."""
         if key in self._there:
             self._there[key].spoke = True
 
     def discard(self, key: K) -> None:
-        """A connection is no stranger any more: a member, or closed."""
-        self._there.pop(key, None)
+        """A connection is not a stranger any more: a member, or closed."""
+        if (stranger := self._there.pop(key, None)) is not None:
+            self._crowds[stranger.network] -= 1
+            if not self._crowds[stranger.network]:
+                del self._crowds[stranger.network]
+
+    @property
+    def full(self) -> bool:
+        """Whether one has to go before the next one is accepted."""
+        return bool(self._there) and (self._crowded or len(self._there) >= self._most)
 
     def surplus(self) -> K | None:
-        """Return a connection to be closed to make room; None: there is room."""
-        if not self._there or not (self._crowded or len(self._there) > self._most):
-            return None
-        self._crowded = False
-        crowd = Counter(stranger.address for stranger in self._there.values())
+        """Return a connection to be closed before the next one is accepted; None: there is room."""
 
+        if not self.full:
+            return None
+
+        self._crowded = False
+
+        before = time.monotonic() - _WORDLESS_S
+
+        # A silent connection costs an attacker least. Those of one machine give way to each other
+        # before they take the place of another's.
         def worth(key: K) -> tuple[bool, int, int]:
             stranger = self._there[key]
-            return stranger.spoke, -crowd[stranger.address], stranger.number
+            crowd = self._crowds[stranger.network] - self._members
+            return (
+                stranger.spoke or stranger.since > before,
+                -max(0, crowd),
+                stranger.number,
+            )
 
         return min(self._there, key=worth)
 
     def overdue(self) -> list[K]:
         before = time.monotonic() - self._age_s
-        return [key for key, stranger in self._there.items() if stranger.since <= before]
+        return [
+            key for key, stranger in self._there.items() if stranger.since <= before
+        ]
 
     @property
     def patience(self) -> float:
         """Seconds until :meth:`overdue` has one more; infinite: there is none."""
-        oldest = min((stranger.since for stranger in self._there.values()), default=float("inf"))
+        oldest = min(
+            (stranger.since for stranger in self._there.values()), default=float("inf")
+        )
         return max(0.0, oldest + self._age_s - time.monotonic())
 
 
 class Guesses:
     """Wrong secrets by address: from the fourth on, the next connections from there have to wait.
 
-    Others of that address wait, too, but no longer than any of them, and nobody else waits. IPv6
-    addresses count by their first 64 bits, since one machine may have all of such a network.
+    Others of that address wait, too, but no longer than any of them; others do not wait.
     """
 
     def __init__(self) -> None:
         self._wrong: Counter[str] = Counter()
 
     def add(self, address: str) -> None:
+        # A bounded table: the address with the fewest wrong guesses is forgotten, not the worst
+        # one.
         network = _network(address)
         if network not in self._wrong and len(self._wrong) >= _MOST_ADDRESSES:
             del self._wrong[min(self._wrong, key=self._wrong.__getitem__)]
+
         self._wrong[network] += 1
 
     def pause_s(self, address: str) -> float:
         """Return the seconds before anything of a new connection of ``address`` is read."""
         more = self._wrong[_network(address)] - _FREE_GUESSES
         first, longest = _PAUSES_S
+
         return 0.0 if more <= 0 else min(longest, first * 2.0 ** min(more - 1, 16))
 
 
@@ -170,31 +225,44 @@ class Refusals:
         self._told: set[tuple[str, str]] = set()
 
     def tell(self, address: str, kind: str, sentence: str) -> None:
-        """A connection of ``address`` was closed; ``kind``: the reason without particulars."""
+        """Report a closed connection of ``address``; ``kind``: the reason without particulars."""
+
         what = (address, kind)
         if what in self._told or len(self._told) >= _MOST_REASONS:
-            self._more[what if what in self._told else ("other addresses", "for reasons such as these")] += 1
+            self._more[
+                what
+                if what in self._told
+                else ("other addresses", "for reasons such as these")
+            ] += 1
             return
+
         self._told.add(what)
         self._say(sentence)
 
     def summary(self) -> None:
-        """Say how many more there were; they count from the beginning again."""
+        """Print the counts of further refusals, and begin to count anew."""
         for (address, kind), count in self._more.items():
-            self._say(f"closed {count} more connection{'s' if count > 1 else ''} of {address}: {kind}")
+            self._say(
+                f"closed {count} more connection{'s' if count > 1 else ''} of {address}: {kind}"
+            )
+
         self._more.clear()
 
 
 def _network(address: str) -> str:
+    """Return what one machine may have all of."""
     if ":" not in address:
-        return address
+        return "127" if address.startswith("127.") else address
+
     return socket.inet_pton(socket.AF_INET6, address.partition("%")[0])[:8].hex()
 
 
-def _name(peer: object) -> tuple[str, int]:
-    """Address and port; a Unix socket has neither."""
+def endpoint_of(peer: object) -> tuple[str, int]:
+    """Return address and port of a socket's name; a Unix socket has neither."""
     if not isinstance(peer, tuple):
         return "this node", 0
+
     address = str(peer[0])
+
     # IPv4 on an IPv6 socket is ::ffff:10.0.0.1.
     return address.removeprefix("::ffff:") if "." in address else address, int(peer[1])

@@ -1,4 +1,15 @@
-"""Runs an algorithm of chapter 4: its steps become sends and receives of the engine."""
+"""Runs an algorithm of chapter 4: its steps become sends and receives of the engine.
+
+How it works: an algorithm is a generator that yields lists of steps
+(:mod:`impi.protocol.collectives.steps`). :class:`CollectiveOperation` posts the receives of a list,
+starts its sends and local phases, and resumes the generator with the received values once all are
+done. The engine advances it like any other operation, so a collective goes on whatever the program
+waits for. A codec turns values into octets and back, as array, pickle or packed octets.
+
+There are two shortcuts, both for blocking calls between clients. A receive *stands*: the caller
+waits in the channel itself, without an operation (:meth:`CollectiveOperation._stand`). And a value
+that is the result arrives in the program's memory, without a copy (:class:`_ResultPlace`).
+"""
 
 from __future__ import annotations
 
@@ -11,12 +22,23 @@ from impi.protocol.semantics.lazynumpy import np
 from impi.protocol.semantics.values.datatype import TypeMap
 from impi.protocol.semantics.values.wordops import numbers
 from impi.rank.engine.channels.entries import creation
-from impi.rank.engine.channels.payload import BufferSource, DirectSource, OctetSource, OctetTarget, Source
+from impi.rank.engine.channels.payload import (
+    BufferSource,
+    DirectSource,
+    OctetSource,
+    OctetTarget,
+    Source,
+)
 from impi.rank.engine.context import Context
 from impi.rank.engine.engine import Engine
 from impi.rank.engine.faults import Agreed
 from impi.rank.engine.local import LocalOperation, Room
-from impi.rank.engine.operations import Compound, Operation, ReceiveOperation, SendOperation
+from impi.rank.engine.operations import (
+    Compound,
+    Operation,
+    ReceiveOperation,
+    SendOperation,
+)
 from impi.rank.engine.standing_receive import Taken
 
 Octets: TypeAlias = bytearray | memoryview
@@ -65,27 +87,51 @@ class OctetCodec:
 class _ElementCodec:
     """Values that are native elements in a row, for reductions."""
 
-    def __init__(self, datatype: TypeMap, long_size: int, *, external: bool = True) -> None:
+    def __init__(
+        self, datatype: TypeMap, long_size: int, *, external: bool = True
+    ) -> None:
         self.datatype = datatype
         self._long_size = long_size
-        self._is_dense = bool(datatype.name) and datatype.size == datatype.extent and len(datatype.runs) == 1
+        # Elements without gaps: their octets in memory are a message of native form.
+        self._is_dense = (
+            bool(datatype.name)
+            and datatype.size == datatype.extent
+            and len(datatype.runs) == 1
+        )
         self._is_plain = self._is_dense and not external
 
     def encode(self, value: Any) -> Source:
         """Return the elements as external32 or native, as the destination needs."""
         if self._is_plain:
             return DirectSource(self.view(value), len(value))
-        return BufferSource(self.datatype, self.view(value), 0, len(value), self._long_size)
+
+        return BufferSource(
+            self.datatype, self.view(value), 0, len(value), self._long_size
+        )
 
     def decode(self, data: Octets, *, external: bool) -> Any:
         """Return a value in these octets, if their form is native, or a new one."""
+
+        # The octets are this message's own, so the value may lie in them.
         if not external and self._is_dense:
             return self.value_in(data)
-        count = len(data) // self.datatype.packed_size(1, external=external, long_size=self._long_size)
+
+        count = len(data) // self.datatype.packed_size(
+            1, external=external, long_size=self._long_size
+        )
+
         value = self._empty(count)
         if count:
             octets = self.view(value)
-            self.datatype.unpack(memoryview(data), octets, 0, count, external=external, long_size=self._long_size)
+            self.datatype.unpack(
+                memoryview(data),
+                octets,
+                0,
+                count,
+                external=external,
+                long_size=self._long_size,
+            )
+
         return value
 
     def view(self, value: Any) -> memoryview:
@@ -114,7 +160,14 @@ class _ElementCodec:
 class ArrayCodec(_ElementCodec):
     """Values that are one-dimensional arrays."""
 
-    def __init__(self, datatype: TypeMap, dtype: np.dtype[Any], long_size: int, *, external: bool = True) -> None:
+    def __init__(
+        self,
+        datatype: TypeMap,
+        dtype: np.dtype[Any],
+        long_size: int,
+        *,
+        external: bool = True,
+    ) -> None:
         super().__init__(datatype, long_size, external=external)
         self._dtype = dtype
 
@@ -132,7 +185,9 @@ class NumbersCodec(_ElementCodec):
     """Values that are memoryviews of numbers, without numpy
     (:mod:`impi.protocol.semantics.values.wordops`)."""
 
-    def __init__(self, datatype: TypeMap, code: str, long_size: int, *, external: bool = True) -> None:
+    def __init__(
+        self, datatype: TypeMap, code: str, long_size: int, *, external: bool = True
+    ) -> None:
         super().__init__(datatype, long_size, external=external)
         self.code = code
 
@@ -147,60 +202,72 @@ class NumbersCodec(_ElementCodec):
 
 
 class _ResultPlace:
-    """The place of a whole result, and what has arrived there."""
+    """The place of a whole result, and the value that has arrived there."""
 
     __slots__ = ("brought", "place", "value")
 
     def __init__(self, place: memoryview) -> None:
         self.place = place
         self.brought: LocalOperation | Taken | None = None
-        """What has put a value there that is as long as the result."""
+        """The operation that has put a value as long as the result there."""
         self.value: Any = None
-        """That value; a list of its pieces is in the place, too."""
+        """The value that :attr:`brought` has put there."""
 
     def room(self, step: Recv) -> memoryview | None:
         """Return the place of a step's value; None: it has none."""
+
         if step.whole:
             return self.place
+
         if step.part is None:
             return None
+
         first, length = step.part
+
         return self.place[first : first + length]
 
     def took(self, step: Recv, taken: Taken) -> bool:
         """Whether the message of a step has, or will have, arrived in the place."""
+
         room, octets = self.room(step), taken.octets
         if room is None or octets.obj is not room.obj or len(octets) != len(room):
             return False
+
         if step.whole:
             self.brought = taken
+
         return True
 
     def has(self, result: object) -> bool:
         """Whether a result of an algorithm is all in the place."""
+        # By identity: the algorithm may have made another value of the one that arrived. A list is
+        # made of pieces that arrived in their parts.
         return self.value is not None and (result is self.value or type(result) is list)
 
 
-_Target: TypeAlias = "tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken | None"
-"""Where a value of the current step arrives; None: in the result's place."""
+_Target: TypeAlias = (
+    "tuple[ReceiveOperation, OctetTarget] | LocalOperation | Taken | None"
+)
+"""The place where a value of the current step arrives; None: the result's own place."""
 
 
 class CollectiveOperation(Compound):
     """A collective under way, driven by the engine like a send; its value is in :attr:`result`.
 
     The collectives of one communicator run one after another, in the order of their start. Their
-    tags name the kind of a step, not the call: so a later collective waits for its turn.
+    tags (IMPI 4.25) name the kind of a step, not the call, so two at once would mix their messages.
 
     Args:
         engine: of this proc.
         context: of the communicator.
         algorithm: its steps.
         codec: how its values travel.
-        finish: called with the returned value at once; :attr:`result` is what it returns.
+        finish: called with the returned value at once; its own return value is :attr:`result`.
         alone: no other collective has these tags, so this one need not wait for its turn.
         blocking: the caller waits for it at once, so that its receives may stand.
-        place: where ``finish`` would copy the octets of the whole result, in native form. A value
-            that is the result, and as long, may arrive there; ``finish`` is not called then.
+        place: the memory where ``finish`` would copy the octets of the whole result, in native
+            form. A value that is the result, and as long, may arrive there; ``finish`` is not
+            called then.
     """
 
     @creation
@@ -221,7 +288,10 @@ class CollectiveOperation(Compound):
         self._algorithm = algorithm
         self._codec = codec
         self._finish = finish
-        self._landing = None if place is None or engine.external else _ResultPlace(place)
+        # External32 has to be converted, so it cannot arrive in its final place.
+        self._landing = (
+            None if place is None or engine.external else _ResultPlace(place)
+        )
         self._waiting: list[Operation] = []
         self._targets: list[_Target] = []
         # Whether receives may block here, before the engine drives this operation.
@@ -232,11 +302,17 @@ class CollectiveOperation(Compound):
         self.result: Any = None
         self.failure: Exception | None = None
         """An exception of the program's part: of a reduction, or of the buffer for the result."""
+
         self._alone = alone
         if not alone:
             context.under_way.collectives.append(self)
             context.count_waiting(1)  # a local message may report a fault
+            # Numbered in call order, which MPI makes equal at all procs. So the number names this
+            # collective in a notice, without an agreement.
             context.faults.begin()
+
+        # Started here, not at the first turn: sends of this step are on their way when a
+        # non-blocking call returns.
         try:
             self.advance()
         finally:
@@ -246,18 +322,34 @@ class CollectiveOperation(Compound):
 
     def advance(self) -> bool:
         """Run on while the operations of the current step are complete."""
+
+        # Asked in each turn: the news that another proc has refused may come at any time, and its
+        # messages will never come.
         if not self._alone and not self.done and self.context.faults.broken:
             self._abandon()
+
+        # One at a time in a communicator, as tags do not tell calls apart (4.25). And none begins
+        # before a refused one is settled everywhere.
         if not self._started and not self.done:
-            if not self._alone and not (self.context.under_way.collectives[0] is self and self.context.faults.settled):
+            if not self._alone and not (
+                self.context.under_way.collectives[0] is self
+                and self.context.faults.settled
+            ):
                 return False
+
             self._started = True
             self._resume()
+
+        # The messages of a step that begins may be here already: then it ends in the same turn.
         while not self.done:
             for operation in self._waiting:  # a loop, as this is asked in each turn
-                if not (operation.done or (type(operation) is Taken and operation.advance())):
+                if not (
+                    operation.done or (type(operation) is Taken and operation.advance())
+                ):
                     return False
+
             self._resume()
+
         return True
 
     @property
@@ -267,7 +359,9 @@ class CollectiveOperation(Compound):
             if not operation.done:
                 if found is not None:
                     return None
+
                 found = operation
+
         return found
 
     def _resume(self) -> None:
@@ -279,46 +373,72 @@ class CollectiveOperation(Compound):
         except ImpiError:
             raise
         except Agreed as agreed:
+            # All procs know it: nothing is left over, no notice is due
             self._end(None, agreed.failure)
         except Exception as failure:
+            # The others have begun, and would wait for our messages
             self._withdraw()
+
             self._end(None, failure)
             if not self._alone:
-                self.context.faults.abandon(getattr(self._algorithm, "__name__", "a collective"), failure)
+                self.context.faults.abandon(
+                    getattr(self._algorithm, "__name__", "a collective"), failure
+                )
 
     def _step(self) -> None:
         """Hand over the received values and start the operations of the next step."""
+
+        # A send fails in the library, or if its destination is lost. Receives and phases report
+        # their own failures in _brought().
         for operation in self._waiting:
             if type(operation) is SendOperation and operation.failure is not None:
                 raise operation.failure
+
+        # The first next() of a generator takes no value.
         values = list(map(self._brought, self._targets))
-        steps = self._algorithm.send(values) if self._waiting or self._targets else next(self._algorithm)
+        steps = (
+            self._algorithm.send(values)
+            if self._waiting or self._targets
+            else next(self._algorithm)
+        )
         self._waiting = []
         self._targets = []
+
         receives = [step for step in steps if type(step) is Recv]
         if not self._straight:
-            for receive in receives:  # first: a posted receive takes its message in place
+            # first: a posted receive takes its message in place
+            for receive in receives:
                 self._post(receive)
+
         for step in steps:
             if type(step) is Send:
                 self._send(step)
             elif type(step) is Local:
                 self._enter(step)
+
         if self._straight:
             self._stand(receives)
 
     def _enter(self, step: Local) -> None:
         """Start a local phase, whose value may arrive in the place of the result."""
+
         landing = self._landing
-        phase = LocalOperation(self.context, step, self._codec, None if landing is None else landing.place)
+
+        phase = LocalOperation(
+            self.context, step, self._codec, None if landing is None else landing.place
+        )
         if phase.landing and landing is not None:
             landing.brought = phase
+
+        # Polled in each turn, as no descriptor announces its steps.
         self._engine.turns.track(phase)
         self._targets.append(phase)
         self._waiting.append(phase)
 
     def _stand(self, receives: list[Recv]) -> None:
         """Wait for each message in turn, as long as nothing else is under way; post the rest."""
+        # One after the other is enough: a message that comes out of turn goes to the matcher, and
+        # the next receive of this list, or its posted successor, finds it there.
         try:
             self._straight = all(map(self._take, receives))
         finally:  # after an interrupt, too, the engine can drive this on
@@ -327,42 +447,68 @@ class CollectiveOperation(Compound):
 
     def _take(self, step: Recv) -> bool:
         """Wait for a message as long as nothing else is under way; whether it is here."""
+
         standing = self._engine.collective_receive(self.context, step.source)
+
         faults, landing = self.context.faults, self._landing
         try:
             room = None if landing is None else landing.room(step)
+            # Given up once another proc has refused a call: then its message may never come.
             standing.receive_until(step.tag, room, lambda: not faults.calm)
         finally:
-            taken, standing.taken = standing.taken, None  # it keeps no memory of a message
+            # It keeps no memory of a message
+            taken, standing.taken = standing.taken, None
             if taken is not None:
                 landed = landing is not None and landing.took(step, taken)
+
+                # A part has its place in the result, and the algorithm needs no value of it.
                 self._targets.append(None if landed and step.part else taken)
                 if not taken.done:
                     self._waiting.append(taken)
+
         return taken is not None
 
     def _send(self, step: Send) -> None:
         source = self._codec.encode(step.value)
-        self._waiting.append(self._engine.send(self.context, step.dest, step.tag, source, collective=True))
+        self._waiting.append(
+            self._engine.send(
+                self.context, step.dest, step.tag, source, collective=True
+            )
+        )
 
     def _post(self, step: Recv) -> None:
+        # In memory of its own: only a standing receive and a local phase know the place of the
+        # result.
         target = OctetTarget()
-        operation = self._engine.receive(self.context, step.source, step.tag, target, collective=True)
+        operation = self._engine.receive(
+            self.context, step.source, step.tag, target, collective=True
+        )
         self._targets.append((operation, target))
         self._waiting.append(operation)
 
     def _brought(self, target: _Target) -> Any:
         if target is None:
             return None  # a part of the result, in its place
+
         if isinstance(target, LocalOperation | Taken):
-            value = target.value if isinstance(target, LocalOperation) else self._decoded(target.octets)
+            value = (
+                target.value
+                if isinstance(target, LocalOperation)
+                else self._decoded(target.octets)
+            )
             if self._landing is not None and self._landing.brought is target:
                 self._landing.value = value
+
             return value
+
         operation, octets = target
         if operation.failure is not None:
             raise operation.failure
-        return self._codec.decode(octets.data, external=operation.message is not None and operation.message.external)
+
+        return self._codec.decode(
+            octets.data,
+            external=operation.message is not None and operation.message.external,
+        )
 
     def _decoded(self, octets: Octets) -> Any:
         return self._codec.decode(octets, external=self._engine.external)
@@ -371,17 +517,23 @@ class CollectiveOperation(Compound):
         self.failure = failure
         if failure is None:
             try:
+                # The result lies in the program's memory already: finish() would copy it onto
+                # itself.
                 landed = self._landing is not None and self._landing.has(value)
-                self.result = value if self._finish is None or landed else self._finish(value)
+                self.result = (
+                    value if self._finish is None or landed else self._finish(value)
+                )
             except Exception as own:
                 self.failure = own
+
         self.done = True
         if not self._alone:
+            # The next collective of this communicator begins at its own next turn.
             self.context.under_way.collectives.remove(self)
             self.context.count_waiting(-1)
 
     def _abandon(self) -> None:
-        """Withdraw posted receives after a fault; what was sent is never received."""
+        """Withdraw posted receives after a fault; messages that were sent are never received."""
         self._withdraw()
         self._end(None, self.context.faults.failure())
 
@@ -392,11 +544,15 @@ class CollectiveOperation(Compound):
             self._end(None, failure)
 
     def _withdraw(self) -> None:
+        # A receive that stays posted would take a message of the next collective. A phase in the
+        # library cannot be taken back; its memory has to stay.
         for target in self._targets:
             if isinstance(target, LocalOperation):
                 target.abandon()
             elif isinstance(target, tuple):
                 self._engine.matching.withdraw(target[0])
+
+        # It is not resumed any more; closing it lets go of the values that it holds.
         self._algorithm.close()
 
 
@@ -407,11 +563,14 @@ class Closing(Compound):
     """
 
     @creation
-    def __init__(self, engine: Engine, context: Context, barrier: CollectiveOperation) -> None:
+    def __init__(
+        self, engine: Engine, context: Context, barrier: CollectiveOperation
+    ) -> None:
         self._engine = engine
         self._context = context
         self._barrier = barrier
         self.done = False
+
         self.cancelled = False
         if not self.advance():
             engine.turns.track(self)
@@ -425,8 +584,12 @@ class Closing(Compound):
         if not self.done and self._barrier.done:
             self.done = True
             if self._barrier.failure is not None:
-                self._context.shadow.comm = None  # the vendor would wait for procs that may not come
+                # The vendor would wait for procs that may not come
+                self._context.shadow.comm = None
+
+            # MPI 4.1, 7.4.3: pending operations complete normally after MPI_Comm_free.
             posted, _ = self._context.matchers[0].lines()
             if not posted:
                 self._engine.close(self._context)
+
         return self.done

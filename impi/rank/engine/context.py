@@ -1,4 +1,11 @@
-"""The engine's side of one communicator: its members, and what waits to be matched."""
+"""The engine's side of one communicator: its members, and the matchers of its messages.
+
+How it works: a context has an even id for point-to-point and the next odd one for collectives (IMPI
+4.3), each with a matcher of its own, so collectives never meet the program's tags. ``members`` and
+``peers`` are ranks in MPI_COMM_WORLD; everything of the api is in ranks of the communicator, and
+``rank_of`` translates. Behind it is the *shadow*, the library's own communicator of the members
+that belong to our client.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +26,25 @@ if TYPE_CHECKING:
 
 
 class Shadow:
-    """What the client's library has of a communicator.
+    """The communicator of the client's library behind one of ours.
 
     Args:
-        comm: None for no communicator there.
-        peers: rank there to rank in :attr:`Context.peers`; -1 for none.
+        comm: the library's communicator; None: there is none.
+        peers: rank in :attr:`Context.peers` of each rank there; -1: it is not a peer.
     """
 
     def __init__(self, comm: LocalComm | None, peers: Sequence[int]) -> None:
         self.comm = comm
         self.peers = tuple(peers)
         self.rank_of = {rank: local for local, rank in enumerate(peers) if rank >= 0}
-        """Rank in :attr:`Context.peers` to rank there, for procs of our own client."""
+        """Rank there of each rank in :attr:`Context.peers` that belongs to our own client."""
         self.external = False
-        """Whether messages through it are external32, too: in an LCO only."""
+        """Whether messages through it are external32, too: only of an LCO, whose shadow sends to
+        other clients."""
 
 
 class ApiSide:
-    """The communicator as the program has it, and what it is told."""
+    """The side of the program: its communicator, and calls that tell it of the end."""
 
     def __init__(self) -> None:
         self.owner: object = None
@@ -44,7 +52,7 @@ class ApiSide:
         self.freed = False
         """Whether the program has freed it, although it may not be closed yet."""
         self.revoked: MPIException | None = None
-        """What every call on it raises, once the communicator is revoked."""
+        """The exception of every call on it, once the communicator is revoked."""
         self.when_revoked: Callable[[], None] | None = None
         """Called once, when the communicator is revoked."""
         self.when_closed: Callable[[], None] | None = None
@@ -58,15 +66,16 @@ class ApiSide:
 
 
 class UnderWay:
-    """What is under way in a communicator, and has to be driven."""
+    """Operations under way in a communicator, which the engine has to drive."""
 
     def __init__(self) -> None:
         self.collectives: deque[Operation] = deque()
-        """The first one runs."""
+        """Collectives in the order of their start; only the first one runs."""
         self.waiting = 0
         """Receives, probes and collectives that need local messages; > 0: drain the shadow."""
         self.waiters: dict[int, Context] = {}
-        """The engine's contexts that wait, by id: few of the open ones; a closed one is alone."""
+        """The engine's table of contexts with ``waiting`` above 0, by id; of a closed context an
+        empty one."""
 
 
 class Context:
@@ -91,30 +100,45 @@ class Context:
         self.rank = rank
         self.peers = self.members if peers is None else tuple(peers)
         self.npeers = self.nsources = len(self.peers)
-        """Destinations of sends and sources of receives: equal, except in an LCO."""
+        """Numbers of destinations of sends and of sources of receives: equal, except in an LCO."""
         self.is_inter = peers is not None
         self.rank_of = {world: rank for rank, world in enumerate(self.peers)}
-        """World rank to rank in :attr:`peers`."""
-        self.shadow = Shadow(shadow, [self.rank_of.get(world, -1) for world in shadow_ranks])
-        self.matchers: tuple[Matcher[ReceiveOperation, TakenMessage], Matcher[ReceiveOperation, TakenMessage]] = (
+        """Rank in :attr:`peers` of each world rank."""
+        self.shadow = Shadow(
+            shadow, [self.rank_of.get(world, -1) for world in shadow_ranks]
+        )
+        self.matchers: tuple[
+            Matcher[ReceiveOperation, TakenMessage],
+            Matcher[ReceiveOperation, TakenMessage],
+        ] = (
             Matcher(),
             Matcher(),
         )
         """Matchers of point-to-point and of collective messages."""
         self.takers: dict[int, Callable[[int], Target]] = {}
-        """What takes each collective message of a tag, by its source, unasked."""
+        """For tags of notices: makes the target of each collective message, from its source."""
         self.under_way = UnderWay()
-        self.short_senders: tuple[dict[int, ShortSender], dict[int, ShortSender]] = ({}, {})
+        self.short_senders: tuple[dict[int, ShortSender], dict[int, ShortSender]] = (
+            {},
+            {},
+        )
         """Point-to-point and collective, by rank in :attr:`peers` (:meth:`Engine.short_sender`)."""
         self.api = ApiSide()
 
     def sender_of(self, source: int) -> int | None:
-        """Return the world rank of a source if that is of another client, and alone is it."""
-        return None if source == ANY_SOURCE or source in self.shadow.rank_of else self.peers[source]
+        """Return the world rank of a source of another client; None: local, or MPI_ANY_SOURCE."""
+        return (
+            None
+            if source == ANY_SOURCE or source in self.shadow.rank_of
+            else self.peers[source]
+        )
 
     def count_waiting(self, more: int) -> None:
         """Count ``more`` (1 or -1) operations in :attr:`UnderWay.waiting`."""
+        # A table of the contexts that wait: a turn probes the library for these alone, however many
+        # communicators are open.
         under_way = self.under_way
+
         under_way.waiting += more
         if under_way.waiting:
             under_way.waiters[self.cid] = self
@@ -122,8 +146,9 @@ class Context:
             under_way.waiters.pop(self.cid, None)
 
     def leave(self) -> None:
-        """Wait no more for the engine: the communicator is freed."""
+        """Leave the engine's table of waiting contexts: the communicator is freed."""
         self.under_way.waiters.pop(self.cid, None)
+        # Operations that end later count down in a table that no turn reads.
         self.under_way.waiters = {}
 
     faults: Faults

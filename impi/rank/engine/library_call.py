@@ -1,7 +1,8 @@
 """Waits for non-blocking calls of the client's MPI library on the program's own memory.
 
-The library is asked some dozen times in a row. Then the engine serves everything of this proc and
-asks again, as long as waits spin. After that the engine's own wait, with its sleeps, takes over.
+How it works: the library is asked some dozen times in a row. Then the engine serves everything of
+this proc and asks again, as long as waits spin. After that the engine's own wait, with its sleeps,
+takes over. No message is waited for inside the library: another proc may need our channels first.
 """
 
 from __future__ import annotations
@@ -51,10 +52,13 @@ class LibraryCall:
         if not self.done:
             try:
                 self.done = self._test()
-            except Exception as failure:  # raised by the wait: the engine's current driver need not be the caller
+            except Exception as failure:
+                # Raised by the wait: the engine's current driver need not be the caller
                 self.failure, self.done = failure, True
+
             if self.done:
                 self._keep = None
+
         return self.done
 
 
@@ -62,14 +66,17 @@ class Start(Protocol):
     """Starts a receive of the library, or looks for a message there."""
 
     def __call__(self, call: Callable[..., R], *args: object) -> R | None:
-        """Return what ``call`` does; None: an older receive, or message, is the engine's.
+        """Return the result of ``call``; None: the engine has an older receive or message.
 
         Other threads, whose turns take messages off the library, are outside meanwhile.
         """
 
 
 def starter(engine: Engine, context: Context) -> Start:
-    """Return what starts receives of a communicator."""
+    """Return the :class:`Start` for receives of a communicator."""
+
+    # Check and call are one entry: a turn of another thread between them could drain the message
+    # into the matcher, and the library's receive would wait for the next one.
     threads = engine.threads
     posted, unexpected = context.matchers[0].lines()
 
@@ -88,6 +95,7 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
         engine: of this proc.
         failure: the exception of a failed call; ``wait`` raises it, too.
     """
+
     asks, progress, threads = engine.turns.asks, engine.turns.progress, engine.threads
     calls = 0
 
@@ -97,6 +105,7 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
             nonlocal calls
             try:
                 if not test():
+                    # Mostly complete after some polls: then the engine takes no turn for this call.
                     for _ in asks:
                         if test():
                             break
@@ -107,9 +116,11 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
             except BaseException:
                 abandon(test, keep)  # an interrupt
                 raise
+
             calls += 1
             if calls > ASKS:
-                # A program whose calls are complete at once must serve its channels, too.
+                # A program whose calls are always complete at once never comes to a turn otherwise,
+                # and its channels must be served, too.
                 calls = 0
                 progress()
 
@@ -118,13 +129,16 @@ def waiter(engine: Engine, failure: type[Exception]) -> Callable[[Test, object],
 
 def _finish(engine: Engine, test: Test, keep: object) -> None:
     """Wait on, after the first polls."""
+
     if engine.turns.ask(test):
         return
+
     call = LibraryCall(test, keep)
     try:
         engine.turns.track(call)
         engine.turns.wait(lambda: call.done)
     finally:
         call.done = True  # an interrupt ends the wait
+
     if call.failure is not None:
         raise call.failure

@@ -1,4 +1,11 @@
-"""Local phases of collectives: collectives of the client's own MPI library."""
+"""Local phases of collectives: collectives of the client's own MPI library.
+
+How it works: a step :class:`~impi.protocol.collectives.steps.Local` names a collective. It is
+started on the shadow, in its *non-blocking* form: a proc that blocks in the library serves no
+channel, and the master of another client may wait for it. The engine polls it like any operation.
+All members must start the same phases in one order, which the order of collectives in a
+communicator gives.
+"""
 
 from __future__ import annotations
 
@@ -34,18 +41,31 @@ class LocalOperation:
 
     Args:
         context: of the communicator.
-        step: what the phase does.
+        step: the collective, its root and its values.
         room: makes and reads its values.
-        place: where the result of the operation belongs, if it may arrive there.
+        place: the memory of the operation's result, if the value may arrive there.
     """
 
-    __slots__ = ("_failure", "_keep", "_pending", "_value", "cancelled", "done", "landing")
+    __slots__ = (
+        "_failure",
+        "_keep",
+        "_pending",
+        "_value",
+        "cancelled",
+        "done",
+        "landing",
+    )
 
-    def __init__(self, context: Context, step: Local, room: Room, place: memoryview | None = None) -> None:
+    def __init__(
+        self, context: Context, step: Local, room: Room, place: memoryview | None = None
+    ) -> None:
         shadow = context.shadow.comm
         assert shadow is not None and shadow.collectives is not None
+        # A barrier's step names rank 0, which may be a proc of another client.
         root = context.shadow.rank_of.get(step.root, 0)
-        start = _Start(shadow.collectives, step, room, root, rank=shadow.rank, size=shadow.size)
+        start = _Start(
+            shadow.collectives, step, room, root, rank=shadow.rank, size=shadow.size
+        )
         start.place = place
         self._pending: Pending = getattr(start, step.what)()
         self._keep: Any = start.keep
@@ -64,12 +84,15 @@ class LocalOperation:
                 # The wait raises: the engine's current driver need not have started this.
                 self._failure = failure
                 self.abandon()
+
             if self.done:
                 self._keep = None
+
         return self.done
 
     def abandon(self) -> None:
         """End the wait for a phase that not all procs enter; the library may still write."""
+        # MPI has no cancel for a collective (MPI 4.1, 6.12), so its memory stays for good.
         if not self.done:
             abandon(self._pending.test, self._keep)
             self.done = True
@@ -79,6 +102,7 @@ class LocalOperation:
         """Return the result of a finished phase (:class:`Local`); raise the library's failure."""
         if self._failure is not None:
             raise self._failure
+
         return self._value()
 
 
@@ -86,7 +110,14 @@ class _Start:
     """Starts a phase, one method a kind; ``keep`` lives until its end; ``value`` is its result."""
 
     def __init__(
-        self, collectives: LocalCollectives, step: Local, room: Room, root: int, *, rank: int, size: int
+        self,
+        collectives: LocalCollectives,
+        step: Local,
+        room: Room,
+        root: int,
+        *,
+        rank: int,
+        size: int,
     ) -> None:
         self._collectives = collectives
         self._step = step
@@ -110,48 +141,71 @@ class _Start:
 
     def _broadcast(self) -> Any:
         """Return the room for a broadcast: the place of the result, if it has the same size."""
+
         like = self._step.like
         if self.place is None or self._room.size_of(like) != len(self.place):
             return self._room.fresh(like)
+
         self.landing = True
+
         return self._room.value_in(self.place)
 
     def scatter(self) -> Pending:
+        # The library takes the pieces of all procs from one row of memory, in rank order.
         pieces = self._view(b"".join(self._step.value)) if self._is_root else None
-        return self._collectives.scatter(pieces, self._view(self._result(self._step.like)), self._root)
+        return self._collectives.scatter(
+            pieces, self._view(self._result(self._step.like)), self._root
+        )
 
     def gather(self) -> Pending:
         piece = self._view(self._step.value)
-        return self._collectives.gather(piece, self._pieces(piece.nbytes) if self._is_root else None, self._root)
+        return self._collectives.gather(
+            piece, self._pieces(piece.nbytes) if self._is_root else None, self._root
+        )
 
     def allgather(self) -> Pending:
+        # Pieces of different sizes are possible only where all procs know all of them: the library
+        # wants them at each.
         piece, sizes = self._view(self._step.value), self._step.like
         if sizes is None:
             return self._collectives.allgather(piece, self._pieces(piece.nbytes))
+
         view = memoryview(bytearray(sum(sizes)))
         ends = list(accumulate(sizes))
-        self.value = lambda: [view[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        self.value = lambda: [
+            view[end - size : end] for size, end in zip(sizes, ends, strict=True)
+        ]
+
         return self._collectives.allgatherv(piece, view, sizes)
 
     def alltoall(self) -> Pending:
         pieces = self._view(b"".join(self._step.value))
-        return self._collectives.alltoall(pieces, self._pieces(pieces.nbytes // self._size))
+        return self._collectives.alltoall(
+            pieces, self._pieces(pieces.nbytes // self._size)
+        )
 
     def reduce(self) -> Pending:
         element, op = self._names()
         into = self._view(self._result(self._step.value)) if self._is_root else None
-        return self._collectives.reduce(self._view(self._step.value), into, element, op, self._root)
+        return self._collectives.reduce(
+            self._view(self._step.value), into, element, op, self._root
+        )
 
     def allreduce(self) -> Pending:
         element, op = self._names()
         into = self._view(self._result(self._step.value))
-        return self._collectives.allreduce(self._view(self._step.value), into, element, op)
+        return self._collectives.allreduce(
+            self._view(self._step.value), into, element, op
+        )
 
     def reduce_scatter(self) -> Pending:
         element, op = self._names()
         sizes = self._step.like
         into = self._view(self._result(range(sizes[self._rank])))
-        return self._collectives.reduce_scatter(self._view(self._step.value), into, sizes, element, op)
+
+        return self._collectives.reduce_scatter(
+            self._view(self._step.value), into, sizes, element, op
+        )
 
     def _names(self) -> tuple[str, str]:
         reduction = self._step.reduction
@@ -169,6 +223,8 @@ class _Start:
         return view
 
     def _view(self, value: Any) -> memoryview:
+        # The library has only addresses. Its call is over before the phase is, so the memory must
+        # be held here.
         view = self._room.view(value)
         self.keep = (self.keep, view)
         return view

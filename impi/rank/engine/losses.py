@@ -1,7 +1,7 @@
 """Procs that a job has lost: none, in a job that does not survive losses.
 
-:class:`impi.rank.engine.job.surviving.Survival` knows more. Calls that check what was lost look at
-:attr:`Losses.failed` first, so an ordinary job pays nothing.
+:class:`impi.rank.engine.job.surviving.Survival` takes its place in a resilient job. Calls that
+check for losses look at :attr:`Losses.failed` first, so an ordinary job pays nothing.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ class Losses:
 
     def __init__(self) -> None:
         self.failed: dict[int, str] = {}
-        """World ranks of procs that are lost, in order, and why."""
+        """World ranks of lost procs, in the order of the losses, with the reason."""
 
     survives = False
     """Whether the job goes on without procs that are lost."""
 
     def opened(self, context: Context) -> None:
-        """A communicator was opened; a member may be lost already."""
+        """Note that a communicator was opened; a member may be lost already."""
 
     def interrupt(self, context: Context) -> None:
-        """A communicator was revoked; sends to procs of our own client end, too."""
+        """End the sends to procs of our own client on a communicator that was revoked."""
 
     def check_dest(self, world: int) -> None:
         """Raise MPIException ERR_PROC_FAILED if a send can go nowhere."""
@@ -37,13 +37,13 @@ class Losses:
         """Raise MPIException ERR_PROC_FAILED if no message can come of a lost proc."""
 
     def sent(self, operation: SendOperation, context: Context, dest: int) -> None:
-        """A send to a proc of our own client is under way."""
+        """Note that a send to a proc of our own client is under way."""
 
     def posted(self, operation: ReceiveOperation) -> None:
-        """A receive was posted that may wait for a lost proc."""
+        """Note a posted receive, which may wait for a lost proc."""
 
     def acknowledge(self, context: Context, worlds: Sequence[int]) -> int:
-        """The program knows of these losses; return of how many it knows. Here there are none."""
+        """Note that the program knows of these losses; return the number that it knows, here 0."""
         return len(worlds)
 
     def acknowledged(self, context: Context) -> list[int]:

@@ -1,4 +1,9 @@
-"""Sends and receives under way: driven by the engine, inspected by requests of the api."""
+"""Sends and receives under way: driven by the engine, inspected by requests of the api.
+
+How it works: the engine calls ``advance`` in each turn until the operation is ``done``. A failure
+is kept, not raised: the thread whose turn finds it need not be the one that waits for it. The
+request's wait raises it (:mod:`impi.rank.api.p2p.completion`).
+"""
 
 from __future__ import annotations
 
@@ -55,15 +60,27 @@ class TakenMessage:
 class SendOperation:
     """A send; done when its buffer is free (and, if synchronous, the message is matched)."""
 
-    __slots__ = ("_keep", "_local", "_remote", "cancelled", "context", "done", "failure")
+    __slots__ = (
+        "_keep",
+        "_local",
+        "_remote",
+        "cancelled",
+        "context",
+        "done",
+        "failure",
+    )
 
-    def __init__(self, local: Pending | None, remote: Outgoing | None, keep: Source | None) -> None:
+    def __init__(
+        self, local: Pending | None, remote: Outgoing | None, keep: Source | None
+    ) -> None:
         self._local = local
         self._remote = remote
         self._keep = keep
         self.cancelled = False
         self.failure: MPIException | None = None
         self.done = local is None and remote is None
+        # Asked at once: most sends are complete when they begin, and then no turn has to track
+        # them.
         self.advance()
 
     def advance(self) -> bool:
@@ -77,8 +94,11 @@ class SendOperation:
                 except MPIException as failure:
                     # The wait raises: the engine's current driver need not have started the send.
                     self.failure, self.done = failure, True
+
             if self.done:
+                # The program may keep the request for long; the octets need not live so.
                 self._keep = None
+
         return self.done
 
     def give_up(self, failure: MPIException, context: Context) -> None:
@@ -115,7 +135,15 @@ class ReceiveOperation:
         "truncated",
     )
 
-    def __init__(self, context: Context, source: int, tag: int, target: Target, *, collective: bool) -> None:
+    def __init__(
+        self,
+        context: Context,
+        source: int,
+        tag: int,
+        target: Target,
+        *,
+        collective: bool,
+    ) -> None:
         self.context = context
         self.source = source
         self.tag = tag
@@ -128,6 +156,8 @@ class ReceiveOperation:
         self.truncated = False
         self.failure: MPIException | None = None
         self._message: TakenMessage | None = None
+        # The envelope of a message that came whole. An object of it is made only if a status or a
+        # probe asks (:attr:`message`): most receives never do.
         self._delivered: tuple[int, int, int, int, bool] | None = None
         self._pending: Pending | None = None
 
@@ -135,72 +165,99 @@ class ReceiveOperation:
     def message(self) -> TakenMessage | None:
         if self._message is None and self._delivered is not None:
             source, tag, nbytes, count, external = self._delivered
-            self._message = TakenMessage(source, tag, nbytes, count, None, None, external)
+            self._message = TakenMessage(
+                source, tag, nbytes, count, None, None, external
+            )
+
         return self._message
 
     @property
     def is_remote(self) -> bool:
         return self._message is not None and self._message.remote is not None
 
-    def deliver(self, source: int, tag: int, count: int, octets: memoryview, *, external: bool) -> None:
+    def deliver(
+        self, source: int, tag: int, count: int, octets: memoryview, *, external: bool
+    ) -> None:
         """Take a whole message, already matched; ``octets`` are valid until this returns."""
+
         nbytes = len(octets)
         self._delivered = (source, tag, nbytes, count, external)
         self.done = True
+
         target = self.target
         if type(target) is DirectTarget:  # the code below, without its calls
             if nbytes <= len(target.view):
                 target.view[:nbytes] = octets
             else:
                 self.truncated = True
+
             return
+
         capacity = target.capacity(external=external)
+        # Too long: nothing is written, and the end of the request raises ERR_TRUNCATE.
         if capacity is not None and nbytes > capacity:
             self.truncated = True
             return
+
         target.landing(nbytes, external=external)[:] = octets
         try:
             target.finish(nbytes, count, external=external)
         except MPIException as failure:
             self.failure = failure  # see advance()
 
-    def place(self, message: TakenMessage, shortest: int) -> memoryview | list[memoryview] | None:
+    def place(
+        self, message: TakenMessage, shortest: int
+    ) -> memoryview | list[memoryview] | None:
         """Match ``message``; return where its octets go, or None if it is too long.
 
         Several places only for a message of a channel, with ``shortest`` octets on the average.
         """
+
+        # The capacity depends on the form: an external32 long may have 4 octets, ours has 8.
         self._message = message
+
         capacity = self.target.capacity(external=message.external)
         if capacity is not None and message.nbytes > capacity:
             self.truncated = True
             return None
+
+        # Only a channel fills several places, by one system call. The library takes one.
         if message.remote is not None:
-            places = self.target.places(message.nbytes, external=message.external, shortest=shortest)
+            places = self.target.places(
+                message.nbytes, external=message.external, shortest=shortest
+            )
             if places is not None:
                 return places if len(places) > 1 else places[0]
+
         return self.target.landing(message.nbytes, external=message.external)
 
     def started(self, pending: Pending | None) -> None:
-        """The receive has begun at the vendor (None: at the transfer machine)."""
+        """Note that the receive has begun at the vendor (None: at the transfer machine)."""
         self._pending = pending
 
     def advance(self) -> bool:
         """Whether all octets are here; converts them then."""
+
         message = self._message
         if self.done or message is None:
             return self.done
+
         if message.remote is not None:
             arrived = message.remote.done
         else:
             arrived = self._pending is not None and self._pending.test()
+
         if arrived:
             self.done = True
             if not self.truncated:
                 try:
-                    self.target.finish(message.nbytes, message.count, external=message.external)
+                    self.target.finish(
+                        message.nbytes, message.count, external=message.external
+                    )
                 except MPIException as failure:
                     # The wait raises: the engine's current driver need not have posted the receive.
                     self.failure = failure
+
         return self.done
 
 
@@ -220,6 +277,7 @@ class CopyOperation:
         if not self.done and self._pending.test():
             self.done = True
             self._complete()
+
         return self.done
 
 
@@ -228,8 +286,11 @@ def is_remote(operation: Operation) -> bool:
     awaited = awaited_by(operation)
     if isinstance(awaited, SendOperation):
         return awaited.remote is not None
+
     # Only a collective waits for receives that are not matched.
-    return isinstance(awaited, ReceiveOperation) and (awaited.is_remote or not awaited.maybe_local)
+    return isinstance(awaited, ReceiveOperation) and (
+        awaited.is_remote or not awaited.maybe_local
+    )
 
 
 def awaited_by(operation: Operation) -> Operation | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OtherJobs:
-    """The other jobs that a proc meets, and what they have to know of ours.
+    """The other jobs that a proc meets, and the facts of ours that they need.
 
     Called within entries of the engine only.
     """
@@ -35,18 +35,30 @@ class OtherJobs:
         """Numbers of other jobs' clients here, by address and process id of their first proc."""
 
     def belongs(self, invitation: Mapping[str, object], trust: Trust) -> None:
-        """Store what jobs that meet this one have to know: options of its client, and TLS."""
-        self.launched = {name: str(invitation.get(name, "")) for name in ("vendor", "prefix")}
+        """Store the facts that jobs that meet this one need: options of its client, and TLS."""
+
+        self.launched = {
+            name: str(invitation.get(name, "")) for name in ("vendor", "prefix")
+        }
         told = invitation.get("names")
         self.names = (str(told[0]), str(told[1])) if isinstance(told, list) else None
         self.encrypted = bool(trust.tls)
 
     def part(self, context: Context) -> None:
         """Say FINI to procs of other jobs that no open communicator has, after ``context``."""
+
+        # MPI 4.1, 11.10.4: jobs are connected as long as a communicator joins them. FINI per
+        # channel, and only for procs that no other open communicator has.
         if not self.has_members(context):
             return
+
         ways = self._ways
-        kept = {world for one in self._matching.contexts.values() for world in (*one.members, *one.peers)}
+
+        kept = {
+            world
+            for one in self._matching.contexts.values()
+            for world in (*one.members, *one.peers)
+        }
         for world in sorted({*context.members, *context.peers} - kept):
             if world >= ways.home and ways.reaches(world):
                 host = ways.host_of[world]
@@ -61,13 +73,17 @@ class OtherJobs:
         Communicators close some time after the program has freed them, the last one with FINI.
         """
         return any(isinstance(one, _Leaving) for one in self._matching.active) or any(
-            context.api.freed and self.has_members(context) for context in self._matching.contexts.values()
+            context.api.freed and self.has_members(context)
+            for context in self._matching.contexts.values()
         )
 
     def has_members(self, context: Context) -> bool:
         """Whether a proc of another job is in a communicator, in either group."""
         home = self._ways.home
-        return len(self._ways.host_of) > home and max(*context.members, *context.peers) >= home
+        return (
+            len(self._ways.host_of) > home
+            and max(*context.members, *context.peers) >= home
+        )
 
 
 class _Leaving:

@@ -1,11 +1,15 @@
 """Blocking receives of messages from one process of another client, without the matchers.
 
-The way of an octet: :meth:`StandingReceive.receive` waits in
+How it works: :meth:`StandingReceive.receive` waits in
 :meth:`impi.rank.engine.channels.channels.Channels.wait_on`, and hands itself down with each read.
 The reader of the channel (:meth:`impi.protocol.transfer.inbound.Inbound.short_reader`) calls
 :meth:`StandingReceive.take` with each whole short message, in place of
-:meth:`impi.rank.engine.matchers.Matching.deliver`. Of a longer one the first header is enough:
+:meth:`impi.rank.engine.matchers.Matching.deliver`. For a longer one the first header is enough:
 :meth:`StandingReceive.claim` gives it its place, and the rest is read directly to there.
+
+It saves the object of a receive, its way through the matcher and a turn of the engine. MPI's order
+holds, because it stands only while nothing is posted and nothing is unmatched: then it is the
+oldest receive, and no message is older.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ _NOTHING: Final = (-1, -1)
 
 
 class Filled(Protocol):
-    """A status."""
+    """A status that takes the envelope of a message."""
 
     def fill(self, *, source: int, tag: int, nbytes: int) -> None:
         """Take the envelope of a message."""
@@ -39,7 +43,7 @@ class Taken:
     def __init__(self, tag: int, octets: memoryview, incoming: Incoming | None) -> None:
         self.tag = tag
         self.octets = octets
-        """Where it is, or will be once :attr:`done`."""
+        """The octets of the message, valid once :attr:`done`."""
         self._incoming = incoming
         self.done = incoming is None
         self.cancelled = False
@@ -88,13 +92,14 @@ class StandingReceive:
         self._host = host
         self._source = source
         self._way = (context.peers[source], context.cid + collective)
+        # Live views: each turn of a wait tests them, so they must cost no call.
         self._posted: Sized
         self._unexpected: Sized
         self._posted, self._unexpected = context.matchers[collective].lines()
         # Sender (world rank) and context id of the message that is waited for.
         self._awaited = _NOTHING
-        self._tag = ANY_TAG  # Its tag, or MPI_ANY_TAG
-        self._place: memoryview | None = None  # Where it goes; None: into memory of its own
+        self._tag = ANY_TAG  # Tag of that message, or MPI_ANY_TAG
+        self._place: memoryview | None = None  # Its place; None: new memory
         self.taken: Taken | None = None
         """The message of the last wait, once its header is here; an interrupt does not lose it."""
 
@@ -113,76 +118,127 @@ class StandingReceive:
         """:meth:`receive` a message of any length into new memory; None: see there."""
         with self.threads.lock:
             taken = self._await(tag, None, None)
-            return taken.octets if taken is not None and self._finish(taken, status) else None
+            return (
+                taken.octets
+                if taken is not None and self._finish(taken, status)
+                else None
+            )
 
     def _finish(self, taken: Taken, status: Filled | None) -> Literal[True]:
+        # Its header is here, so its octets come. The wait serves everything else meanwhile.
         if not taken.done:
             self._turns.wait(taken.advance)
+
         if status is not None:
             status.fill(source=self._source, tag=taken.tag, nbytes=len(taken.octets))
+
         return True
 
     @checked_entry
-    def receive_until(self, tag: int, place: memoryview | None, given_up: Callable[[], bool]) -> None:
+    def receive_until(
+        self, tag: int, place: memoryview | None, given_up: Callable[[], bool]
+    ) -> None:
         """Wait for the next message with ``tag`` until ``given_up()``; put it in place.
 
-        ``place`` None: into new memory, whatever its length. It is :attr:`taken`, and may not be
-        done. None: as for :meth:`receive`.
+        ``place`` None: into new memory, whatever its length. Afterwards :attr:`taken` is the
+        message, perhaps not done; or None, where :meth:`receive` would return False.
         """
         with self.threads.lock:
             self._await(tag, place, given_up)
 
-    def _await(self, tag: int, place: memoryview | None, given_up: Callable[[], bool] | None) -> Taken | None:
+    def _await(
+        self, tag: int, place: memoryview | None, given_up: Callable[[], bool] | None
+    ) -> Taken | None:
         turns, threads = self._turns, self.threads
+        # Anything else under way ends this shortcut: a posted or unexpected message comes first in
+        # MPI's order, an active operation needs turns, another thread must be let in.
         self._awaited, self._tag, self._place = self._way, tag, place
         self._forget()
+
         spin_s = turns.patience.spin_s
         try:
+            # Tested in each round: octets of the channel may be for another receive, and another
+            # thread may have come.
             while not (
-                self._posted or self._unexpected or turns.active or threads.crowded or (turns.others and turns.waiters)
+                self._posted
+                or self._unexpected
+                or turns.active
+                or threads.crowded
+                or (turns.others and turns.waiters)
             ):
-                moved = turns.channels.wait_on(self._host, spin_s, 0.0 if threads.shared else turns.longest_s, self)
-                if (self.taken is not None and self.taken.advance()) or (given_up is not None and given_up()):
+                moved = turns.channels.wait_on(
+                    self._host, spin_s, 0.0 if threads.shared else turns.longest_s, self
+                )
+                if (self.taken is not None and self.taken.advance()) or (
+                    given_up is not None and given_up()
+                ):
                     break
+
+                # An event was here, so the next one is likely to be near. After a wait in vain the
+                # next one blocks at once.
                 spin_s = turns.patience.spin_s if moved else 0.0
                 if not moved and threads.notice():
                     break  # to sleep outside of the engine
         finally:
-            self._awaited, self._place = _NOTHING, None  # an interrupt, too, gives the place back
+            # An interrupt, too, gives the place back
+            self._awaited, self._place = _NOTHING, None
+
         return self.taken
 
     def _forget(self) -> None:
         self.taken = None
 
     @any_thread
-    def take(self, world: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+    def take(
+        self, world: int, cid: int, tag: int, count: int, octets: memoryview
+    ) -> bool:
         """Put the awaited message into its place; others go where they go without this receive."""
+
+        # Called for each message of the channel while this receive stands. Those of others must
+        # reach their receives all the same, else their senders would wait for us.
         nbytes = len(octets)
         if not self._is_it(world, cid, tag, nbytes):
             return self._deliver(world, cid, tag, count, octets)
+
         place = self._place
         if place is None:
+            # A copy: the octets lie in the reader's buffer, which the next read fills again.
             place = memoryview(bytearray(octets))
         else:
             place = place[:nbytes]
             place[:] = octets
+
         self.taken = Taken(tag, place, None)
+
         return True
 
     @any_thread
     def claim(self, incoming: Incoming) -> bool:
         """Give the awaited message its place before all of it is here; False: it is another one."""
+
         nbytes = incoming.nbytes
-        if not self._is_it(incoming.source, incoming.header.cid, incoming.header.tag, nbytes):
+        if not self._is_it(
+            incoming.source, incoming.header.cid, incoming.header.tag, nbytes
+        ):
             return False
-        place = memoryview(bytearray(nbytes)) if self._place is None else self._place[:nbytes]
+
+        place = (
+            memoryview(bytearray(nbytes))
+            if self._place is None
+            else self._place[:nbytes]
+        )
         self.taken = Taken(incoming.header.tag, place, incoming)
         self._accept(incoming, place)
+
         return True
 
     def _is_it(self, world: int, cid: int, tag: int, nbytes: int) -> bool:
         """Whether a message is the awaited one, and fits; what follows it is another one."""
+        # A message that is too long is left to the matchers: there the error of class ERR_TRUNCATE
+        # is made, with the length. It is awaited no more, as the next one must not overtake it.
         if self._awaited != (world, cid) or self._tag not in (tag, ANY_TAG):
             return False
+
         self._awaited = _NOTHING
+
         return self._place is None or nbytes <= len(self._place)

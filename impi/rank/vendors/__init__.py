@@ -31,11 +31,12 @@ def load(join: Invitation) -> Vendor:
     module = _module(join)
     if ("library" in join or join.get("resilient")) and "control" in join:
         announce(join)
+
     return cast(Vendor, module.connect(join))
 
 
 def describe(join: Invitation) -> dict[str, str]:
-    """Return what :meth:`Vendor.describe` of that vendor will, without connecting.
+    """Return the result of :meth:`Vendor.describe` of that vendor, without connecting.
 
     Raises:
         LaunchError: see :func:`load`.
@@ -44,4 +45,6 @@ def describe(join: Invitation) -> dict[str, str]:
 
 
 def _module(join: Invitation) -> ModuleType:
-    return importlib.import_module("impi.rank.vendors." + ("native" if "library" in join else "pure"))
+    return importlib.import_module(
+        "impi.rank.vendors." + ("native" if "library" in join else "pure")
+    )

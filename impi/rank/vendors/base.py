@@ -19,9 +19,13 @@ __all__ = [
 ]
 # fmt: on
 
-REDUCIBLE: Final = frozenset(["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"])
+REDUCIBLE: Final = frozenset(
+    ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "c8", "c16"]
+)
 """Elements that :class:`LocalCollectives` reduces: numpy's kind and octets, native order."""
-REDUCTIONS: Final = frozenset(["MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR", "BXOR"])
+REDUCTIONS: Final = frozenset(
+    ["MAX", "MIN", "SUM", "PROD", "LAND", "BAND", "LOR", "BOR", "LXOR", "BXOR"]
+)
 """Operations of reductions, named as in MPI, which defines the elements of each."""
 
 
@@ -60,26 +64,44 @@ class LocalCollectives(Protocol):
     def gather(self, piece: memoryview, into: memoryview | None, root: int) -> Pending:
         """Gather all pieces in rank order into the root's ``into``."""
 
-    def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> Pending:
+    def scatter(
+        self, pieces: memoryview | None, into: memoryview, root: int
+    ) -> Pending:
         """Scatter the root's pieces, one for each rank, in rank order."""
 
     def allgather(self, piece: memoryview, into: memoryview) -> Pending:
         """Gather all pieces in rank order, on every rank."""
 
-    def allgatherv(self, piece: memoryview, into: memoryview, sizes: Sequence[int]) -> Pending:
+    def allgatherv(
+        self, piece: memoryview, into: memoryview, sizes: Sequence[int]
+    ) -> Pending:
         """Gather all pieces, of ``sizes`` octets, in rank order, on every rank."""
 
     def alltoall(self, pieces: memoryview, into: memoryview) -> Pending:
         """Send a piece to each rank and receive one from each, in rank order."""
 
-    def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> Pending:
+    def reduce(
+        self,
+        data: memoryview,
+        into: memoryview | None,
+        element: str,
+        op: str,
+        root: int,
+    ) -> Pending:
         """Reduce :data:`REDUCIBLE` elements into the root's ``into``; op of :data:`REDUCTIONS`."""
 
-    def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> Pending:
+    def allreduce(
+        self, data: memoryview, into: memoryview, element: str, op: str
+    ) -> Pending:
         """Reduce like :meth:`reduce`, into every ``into``."""
 
     def reduce_scatter(
-        self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
+        self,
+        data: memoryview,
+        into: memoryview,
+        sizes: Sequence[int],
+        element: str,
+        op: str,
     ) -> Pending:
         """Reduce; each rank gets its part, of ``sizes`` elements, in rank order."""
 

@@ -1,4 +1,4 @@
-"""What impirun tells each proc of its client: the content of ``IMPI_JOIN``, as JSON.
+"""The invitation of impirun to each proc of its client: the content of ``IMPI_JOIN``, as JSON.
 
 impirun writes it (:mod:`impi.launch.client.session`); :mod:`impi.rank.engine.job.join` claims it,
 and the engine and the vendor read it (docs/how-it-works/start-up.md).
@@ -13,7 +13,7 @@ class Place(TypedDict, total=False):
     """The part that differs between vendors and procs."""
 
     rank: int
-    """In the client; missing under an MPI library, which tells it."""
+    """Rank in the client; missing under an MPI library, which tells it."""
     size: int
     """Number of procs of the client."""
     node: str
@@ -23,7 +23,7 @@ class Place(TypedDict, total=False):
 
 
 class Invitation(Place, total=False):
-    """The whole of it."""
+    """The whole invitation."""
 
     vendor: str
     """Name of the vendor."""
@@ -32,7 +32,9 @@ class Invitation(Place, total=False):
     control: str
     """Address and port of impirun's control socket."""
     token: str
-    """What both ends of a connection there prove, in hexadecimal."""
+    """The secret that both ends of a connection to impirun prove, in hexadecimal."""
+    kept: str
+    """The keeper that has token and names where they are missing here (:mod:`.keeper`)."""
     server: str
     """Numeric address of the server, towards which a host finds its own address."""
     names: list[str]

@@ -1,9 +1,9 @@
 """A vendor over a real MPI library, through mpi4py: any that a manifest names.
 
-:class:`NativeVendor` initialises the library and duplicates its MPI_COMM_WORLD, so that no other
-user of the library meets our messages.
-The engine sends and probes on :class:`_Comm` (the shadow of a communicator). Messages are MPI_BYTE;
-above 2^31 - 1 octets they are one element of a struct type. Collectives are the non-blocking ones.
+How it works: :class:`NativeVendor` initialises the library and duplicates its MPI_COMM_WORLD, so
+that no other user of the library meets our messages. The engine sends and probes on :class:`_Comm`
+(the shadow of a communicator). Messages are MPI_BYTE; above 2^31 - 1 octets they are one element of
+a struct type. Collectives are the non-blocking ones.
 
 Direct calls of the api use :class:`_NativeComm`: the library's own communicator, types and
 operations. Errors of the library become our own exceptions (:func:`_translation`).
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from impi.base.errors import JobError, LaunchError
 from impi.protocol.semantics.errors import MPIException, error
+from impi.rank.vendors.binding import no_mpi4py
 from impi.rank.vendors.presence import FINALIZED, last_word
 
 if TYPE_CHECKING:
@@ -33,7 +34,15 @@ _NAME = "mpi4py.MPI"
 _INT_MAX = 2**31 - 1
 """Most elements of one call if the library's counts are C ints (before MPI 4)."""
 _INTEGERS = (("i", "INT"), ("u", "UINT"))
-_TELLING = ("ERR_TRUNCATE", "ERR_BUFFER", "ERR_COUNT", "ERR_TYPE", "ERR_ROOT", "ERR_OP", "ERR_ARG")
+_TELLING = (
+    "ERR_TRUNCATE",
+    "ERR_BUFFER",
+    "ERR_COUNT",
+    "ERR_TYPE",
+    "ERR_ROOT",
+    "ERR_OP",
+    "ERR_ARG",
+)
 """Error classes of a library that name the program's error."""
 _UNIT = 2**30
 """Octets of one element of the type for longer messages."""
@@ -55,15 +64,22 @@ def real_mpi() -> ModuleType:
     if _module is None:
         with _name_returned(), _settings():
             _module = _import()
+
     return _module
 
 
 @contextlib.contextmanager
 def _name_returned() -> Iterator[None]:
     """Remove our module and the hook (a finder with ``gives_mpi4py``); put them back afterwards."""
+
+    # Both modules are named mpi4py.MPI. The library's is imported under that name, then kept in
+    # this module only.
     ours = sys.modules.pop(_NAME, None)
     finders = list(sys.meta_path)
-    sys.meta_path[:] = [finder for finder in finders if not getattr(finder, "gives_mpi4py", False)]
+
+    sys.meta_path[:] = [
+        finder for finder in finders if not getattr(finder, "gives_mpi4py", False)
+    ]
     try:
         yield
     finally:
@@ -71,6 +87,7 @@ def _name_returned() -> Iterator[None]:
         added = [finder for finder in sys.meta_path if finder not in finders]
         sys.meta_path[:] = [*finders, *added]
         sys.modules.pop(_NAME, None)
+
         package = sys.modules.get("mpi4py")
         if ours is not None:
             sys.modules[_NAME] = ours
@@ -86,7 +103,8 @@ def _settings() -> Iterator[None]:
     try:
         importlib.import_module("mpi4py")
     except ModuleNotFoundError:
-        raise LaunchError(_no_mpi4py()) from None
+        raise LaunchError(no_mpi4py()) from None
+
     with other_options(initialize=False, finalize=False):
         yield
 
@@ -94,13 +112,22 @@ def _settings() -> Iterator[None]:
 @contextlib.contextmanager
 def other_options(**options: object) -> Iterator[None]:
     """Give ``mpi4py.rc`` these options alone for a while, in place of the program's."""
+
+    # mpi4py reads its options from two places and the environment when it is imported.
     homes: list[tuple[dict[str, Any], str]] = [(sys.modules, "mpi4py.rc")]
     if "mpi4py" in sys.modules:
         homes.append((vars(sys.modules["mpi4py"]), "rc"))
-    variables = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("MPI4PY_RC_")}
+
+    variables = {
+        name: os.environ.pop(name)
+        for name in list(os.environ)
+        if name.startswith("MPI4PY_RC_")
+    }
+
     before = [home.get(name) for home, name in homes]
     for home, name in homes:
         home[name] = SimpleNamespace(**options)
+
     try:
         yield
     finally:
@@ -114,23 +141,17 @@ def other_options(**options: object) -> Iterator[None]:
 def _import() -> ModuleType:
     if importer is not None:
         return importer()
+
     try:
         return importlib.import_module(_NAME)
     except ModuleNotFoundError:
-        raise LaunchError(_no_mpi4py()) from None
+        raise LaunchError(no_mpi4py()) from None
     except (ImportError, RuntimeError) as error:
         where = os.environ.get("MPI4PY_LIBMPI", "the system's library path")
         text = " ".join(str(error).split())
         raise LaunchError(
             f"the MPI library in {where} cannot be loaded by mpi4py ({text}); name its prefix with --prefix"
         ) from None
-
-
-def _no_mpi4py() -> str:
-    return (
-        f"{sys.executable} has no mpi4py, through which MPI libraries are used; install it there with "
-        f"'{sys.executable} -m pip install mpi4py', or use --vendor pure"
-    )
 
 
 class _Request:
@@ -146,9 +167,11 @@ class _Request:
     def test(self) -> bool:
         if not self._done and self._request.Test():
             self._done = True
+
             self._request = None  # frees the buffer, too
             if self._datatype is not None:
                 self._datatype.Free()
+
         return self._done
 
 
@@ -166,7 +189,10 @@ class _Arrival:
 
     def receive(self, buffer: memoryview) -> _Request:
         if self.nbytes <= _INT_MAX:
-            return _Request(self._message.Irecv([buffer, self.nbytes, self._library.byte]))
+            return _Request(
+                self._message.Irecv([buffer, self.nbytes, self._library.byte])
+            )
+
         datatype = self._library.long_type(self.nbytes)
         return _Request(self._message.Irecv([buffer, 1, datatype]), datatype)
 
@@ -195,11 +221,17 @@ def _translated(mpi: Any) -> Iterator[None]:
 
 def _translation(mpi: Any, failure: Any) -> MPIException:
     """Return the library's error as ours, whose classes and codes differ."""
+
     found = failure.Get_error_class()
-    # MPICH reports unequal lengths as ERR_OTHER.
+    # Classes have other numbers in each library. MPICH reports unequal lengths as ERR_OTHER.
     names = [name for name in _TELLING if found == getattr(mpi, name)]
-    name = "ERR_TRUNCATE" if found == mpi.ERR_OTHER else next(iter(names), "ERR_UNKNOWN")
-    return error(name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}")
+    name = (
+        "ERR_TRUNCATE" if found == mpi.ERR_OTHER else next(iter(names), "ERR_UNKNOWN")
+    )
+
+    return error(
+        name, f"found by the MPI library: {failure.Get_error_string().splitlines()[0]}"
+    )
 
 
 class _Collectives:
@@ -218,35 +250,69 @@ class _Collectives:
         return self._started(lambda: self._comm.Ibcast(self._octets(data), root))
 
     def gather(self, piece: memoryview, into: memoryview | None, root: int) -> _Request:
-        return self._started(lambda: self._comm.Igather(self._octets(piece), self._pieces(into), root))
+        return self._started(
+            lambda: self._comm.Igather(self._octets(piece), self._pieces(into), root)
+        )
 
-    def scatter(self, pieces: memoryview | None, into: memoryview, root: int) -> _Request:
-        return self._started(lambda: self._comm.Iscatter(self._pieces(pieces), self._octets(into), root))
+    def scatter(
+        self, pieces: memoryview | None, into: memoryview, root: int
+    ) -> _Request:
+        return self._started(
+            lambda: self._comm.Iscatter(self._pieces(pieces), self._octets(into), root)
+        )
 
     def allgather(self, piece: memoryview, into: memoryview) -> _Request:
-        return self._started(lambda: self._comm.Iallgather(self._octets(piece), self._pieces(into)))
+        return self._started(
+            lambda: self._comm.Iallgather(self._octets(piece), self._pieces(into))
+        )
 
-    def allgatherv(self, piece: memoryview, into: memoryview, sizes: Sequence[int]) -> _Request:
+    def allgatherv(
+        self, piece: memoryview, into: memoryview, sizes: Sequence[int]
+    ) -> _Request:
         there = [into, sizes, None, self._library.byte]
         return self._started(lambda: self._comm.Iallgatherv(self._octets(piece), there))
 
     def alltoall(self, pieces: memoryview, into: memoryview) -> _Request:
-        return self._started(lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into)))
+        return self._started(
+            lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into))
+        )
 
-    def reduce(self, data: memoryview, into: memoryview | None, element: str, op: str, root: int) -> _Request:
-        function, datatype = self._library.reduction(op, element)
-        there = None if into is None else [into, datatype]
-        return self._started(lambda: self._comm.Ireduce([data, datatype], there, function, root))
-
-    def allreduce(self, data: memoryview, into: memoryview, element: str, op: str) -> _Request:
-        function, datatype = self._library.reduction(op, element)
-        return self._started(lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function))
-
-    def reduce_scatter(
-        self, data: memoryview, into: memoryview, sizes: Sequence[int], element: str, op: str
+    def reduce(
+        self,
+        data: memoryview,
+        into: memoryview | None,
+        element: str,
+        op: str,
+        root: int,
     ) -> _Request:
         function, datatype = self._library.reduction(op, element)
-        return self._started(lambda: self._comm.Ireduce_scatter([data, datatype], [into, datatype], sizes, function))
+        there = None if into is None else [into, datatype]
+        return self._started(
+            lambda: self._comm.Ireduce([data, datatype], there, function, root)
+        )
+
+    def allreduce(
+        self, data: memoryview, into: memoryview, element: str, op: str
+    ) -> _Request:
+        function, datatype = self._library.reduction(op, element)
+        return self._started(
+            lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function)
+        )
+
+    def reduce_scatter(
+        self,
+        data: memoryview,
+        into: memoryview,
+        sizes: Sequence[int],
+        element: str,
+        op: str,
+    ) -> _Request:
+        function, datatype = self._library.reduction(op, element)
+        return self._started(
+            lambda: self._comm.Ireduce_scatter(
+                [data, datatype], [into, datatype], sizes, function
+            )
+        )
 
     def _started(self, start: Callable[[], Any]) -> _Request:
         self._library.messages += 1
@@ -257,7 +323,11 @@ class _Collectives:
         return [data, data.nbytes, self._library.byte]
 
     def _pieces(self, data: memoryview | None) -> Any:
-        return None if data is None else [data, data.nbytes // self._comm.size, self._library.byte]
+        return (
+            None
+            if data is None
+            else [data, data.nbytes // self._comm.size, self._library.byte]
+        )
 
 
 class _Library:
@@ -270,24 +340,42 @@ class _Library:
         sizes = (1, 2, 4, 8)
         # Open MPI 5.0 writes beyond a buffer that is too short for a long message.
         self.overruns = mpi.get_vendor()[0] == "Open MPI"
+        # A library may give less than was asked for; then no thread may be in it beside another.
         self.multiple = mpi.Query_thread() == mpi.THREAD_MULTIPLE
-        self._types = {f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T") for kind, name in _INTEGERS for n in sizes}
-        self._types.update(f4=mpi.FLOAT, f8=mpi.DOUBLE, c8=mpi.C_FLOAT_COMPLEX, c16=mpi.C_DOUBLE_COMPLEX)
+        self._types = {
+            f"{kind}{n}": getattr(mpi, f"{name}{8 * n}_T")
+            for kind, name in _INTEGERS
+            for n in sizes
+        }
+        self._types.update(
+            f4=mpi.FLOAT,
+            f8=mpi.DOUBLE,
+            c8=mpi.C_FLOAT_COMPLEX,
+            c16=mpi.C_DOUBLE_COMPLEX,
+        )
 
     def reduction(self, op: str, element: str) -> tuple[Any, Any]:
         return getattr(self.mpi, op), self._types[element]
 
     def constant(self, name: str) -> Any:
         found = getattr(self.mpi, name, None)
-        return None if found is None or found in (self.mpi.DATATYPE_NULL, self.mpi.OP_NULL) else found
+        return (
+            None
+            if found is None or found in (self.mpi.DATATYPE_NULL, self.mpi.OP_NULL)
+            else found
+        )
 
     def long_type(self, nbytes: int) -> Any:
         """Return a type of ``nbytes`` octets: as a count they may exceed the library's C int."""
+
         units, rest = divmod(nbytes, _UNIT)
         unit = self.byte.Create_contiguous(_UNIT)
         # A struct's displacements are addresses, so the rest can begin beyond 2^31.
-        whole = self.mpi.Datatype.Create_struct([units, rest], [0, units * _UNIT], [unit, self.byte]).Commit()
+        whole = self.mpi.Datatype.Create_struct(
+            [units, rest], [0, units * _UNIT], [unit, self.byte]
+        ).Commit()
         unit.Free()
+
         return whole
 
 
@@ -324,7 +412,17 @@ class _NativeComm:
 class _Comm:
     """A communicator of the library."""
 
-    __slots__ = ("_any_source", "_any_tag", "_comm", "_library", "_status", "collectives", "native", "rank", "size")
+    __slots__ = (
+        "_any_source",
+        "_any_tag",
+        "_comm",
+        "_library",
+        "_status",
+        "collectives",
+        "native",
+        "rank",
+        "size",
+    )
 
     def __init__(self, library: _Library, comm: Any, like: _Comm | None = None) -> None:
         self._library = library
@@ -342,28 +440,39 @@ class _Comm:
         library = self._library
         start = self._comm.Issend if sync else self._comm.Isend
         nbytes = data.nbytes
+
         library.messages += 1
+        # Not the calls with MPI_Count: libraries before MPI 4 have none.
         if nbytes <= _INT_MAX:
             return _Request(start([data, nbytes, library.byte], dest, tag))
+
         datatype = library.long_type(nbytes)
+
         return _Request(start([data, 1, datatype], dest, tag), datatype)
 
     def improbe(self) -> _Arrival | None:
+        # A matched probe: the message can be received later, whatever receives come meanwhile. Any
+        # source and tag, so messages come off in the order of their arrival.
         message = self._comm.Improbe(self._any_source, self._any_tag, self._status)
-        return None if message is None else _Arrival(self._library, message, self._status)
+        return (
+            None if message is None else _Arrival(self._library, message, self._status)
+        )
 
     def subset(self, ranks: Sequence[int], cid: int) -> _Comm:
         library = self._library
         everybody = self._comm.Get_group()
         group = everybody.Incl(list(ranks))
+        # Create_group, not Create: members of other clients are not in the library to take part.
         # The tag tells overlapping creations in different procs apart. Ids come in pairs (4.3).
         tag = (cid >> 1) % (_tag_ub(library.mpi, self._comm) + 1)
         comm = self._comm.Create_group(group, tag)
         group.Free()
         everybody.Free()
+
         return _Comm(library, comm)
 
     def duplicate(self, cid: int) -> tuple[_Comm, _Request]:
+        # Non-blocking: MPI_Comm_idup of the program must not wait for the other members.
         comm, request = self._comm.Idup()
         return _Comm(self._library, comm, self), _Request(request)
 
@@ -390,20 +499,24 @@ class NativeVendor:
 
     def __init__(self, name: str, library: str, size: int = 0) -> None:
         mpi: Any = real_mpi()
+
         found = str(mpi.get_vendor()[0])
         if found != library:
             raise LaunchError(
                 f"vendor {name} needs {library}, but the MPI library that was loaded is {found} ({_library_file()}); "
                 "name the right prefix with --prefix"
             )
+
         # Not before the check: initialised under another library's mpiexec, it ends the process.
         if not mpi.Is_initialized():
             mpi.Init_thread(mpi.THREAD_MULTIPLE)
+
         self._library = _Library(mpi)
         self.name = name
         # Our own communicator: no other user of the library in this proc meets our messages.
         self._own = mpi.COMM_WORLD.Dup()
         self._anybody = (mpi.ANY_SOURCE, mpi.ANY_TAG)
+
         self.world = _Comm(self._library, self._own)
         if size and size != self.world.size:
             self.finalize()  # else its shared memory would stay
@@ -411,6 +524,7 @@ class NativeVendor:
                 f"{library} sees {self.world.size} of the {size} procs: mpiexec and the library ({_library_file()}) "
                 "do not belong together; name the right prefix with --prefix"
             )
+
         self.tag_ub = _tag_ub(mpi, mpi.COMM_WORLD)
 
     @property
@@ -426,7 +540,8 @@ class NativeVendor:
         return None
 
     def progress(self) -> None:
-        """Let the library push what it has buffered; any call does."""
+        """Let the library send its buffered octets; any call of it does that."""
+        # A probe takes nothing off a queue, whatever it finds.
         self._own.Iprobe(*self._anybody)
 
     def describe(self) -> dict[str, str]:
@@ -437,15 +552,16 @@ class NativeVendor:
         sys.stderr.flush()
         last_word(f"MPI_Abort with exit code {code}".encode())
         self._library.mpi.COMM_WORLD.Abort(code)
-        os._exit(code or 1)
+        os._exit(code or 1)  # an Abort that returns must not let the program go on
 
     def finalize(self) -> None:
         mpi = self._library.mpi
         try:
             self._own.Free()
-            mpi.Finalize()
+            mpi.Finalize()  # before the last word: a library that fails here is a loss
         except mpi.Exception as error:
             raise JobError(f"{self.name} cannot finalise: {error}") from None
+
         last_word(FINALIZED)
 
 
@@ -464,6 +580,7 @@ def describe() -> dict[str, str]:
     Raises:
         LaunchError: see :func:`real_mpi`.
     """
+
     mpi: Any = real_mpi()
     version = mpi.Get_library_version().strip("\0 \n")
     import mpi4py
@@ -477,9 +594,14 @@ def describe() -> dict[str, str]:
 
 
 def _library_file() -> str:
-    with contextlib.suppress(OSError), open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:  # noqa: PTH123
+    with (
+        contextlib.suppress(OSError),
+        open("/proc/self/maps", encoding="utf-8", errors="replace") as maps,  # noqa: PTH123
+    ):
+        # The file that the loader has mapped, whatever search path has led there.
         for line in maps:
             path = line.rstrip("\n").partition("/")[2]
             if path.rpartition("/")[2].startswith(("libmpi.so", "libmpich.so")):
                 return "/" + path
+
     return "unknown file"

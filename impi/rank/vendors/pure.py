@@ -1,7 +1,9 @@
 """The vendor without an MPI library: sockets only. Complete and correct; the tests run on it.
 
-Messages up to 64 KiB are sent at once. Longer and synchronous ones are offered first; the receive
-then moves them directly from the sender's buffer into the receiver's.
+How it works: messages up to 64 KiB are sent at once (_EAGER). Longer and synchronous ones are
+offered first (_OFFER); the receive asks for them (_ASK), and the octets (_BULK) go directly from
+the sender's buffer into the receiver's. So a message that no receive awaits costs its receiver at
+most 64 KiB, and a synchronous send is done only after a receive has asked.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from impi.rank.vendors.presence import FINALIZED, last_word
 
 if TYPE_CHECKING:
     from impi.rank.vendors.invitation import Invitation
+    from impi.rank.vendors.secure_socket import SecureSocket
 
 _EAGER_MAX: Final = 64 * 1024
 _TAG_UB: Final = 2**31 - 1
@@ -56,21 +59,36 @@ def connect(join: Invitation) -> Vendor:
     Raises:
         StartupError, JobError: a proc or impirun is missing.
     """
+
     rank, size = join["rank"], join["size"]
     if size == 1:
         return PureVendor(rank, size, {})
+
     token, address, tls = join["token"], join["control"], join.get("tls", False)
     # The address that reaches impirun is reachable for the other nodes, too.
-    with open_control(address, token, tls=tls) as control, Door(str(control.getsockname()[0]), size) as door:
+    with (
+        open_control(address, token, tls=tls) as control,
+        Door(str(control.getsockname()[0]), size) as door,
+    ):
         hello = {"role": "pure", "rank": rank, "address": door.address}
-        links = door.meet(rank, exchange(control, hello), token)
+        links = door.meet(rank, exchange(control, hello), token, tls=tls)
+
     return PureVendor(rank, size, links)
 
 
 class _PureArrival:
     """A message at its receiver: octets in our memory, or an offer whose octets the sender has."""
 
-    __slots__ = ("_data", "_ident", "_own_send", "_vendor", "nbytes", "source", "tag", "world")
+    __slots__ = (
+        "_data",
+        "_ident",
+        "_own_send",
+        "_vendor",
+        "nbytes",
+        "source",
+        "tag",
+        "world",
+    )
 
     def __init__(
         self,
@@ -95,15 +113,21 @@ class _PureArrival:
 
     def receive(self, buffer: memoryview) -> Completion:
         if buffer.nbytes < self.nbytes:
-            raise LocalProtocolError(f"a message of {self.nbytes} octets cannot be received into {buffer.nbytes}")
+            raise LocalProtocolError(
+                f"a message of {self.nbytes} octets cannot be received into {buffer.nbytes}"
+            )
+
         place = buffer[: self.nbytes]
-        if self._data is None:
+        if self._data is None:  # an offer: the sender still has the octets
             return self._vendor.ask(self.world, self._ident, place)
+
         place[:] = self._data
+
         self._data = None
         if self._own_send is not None:
             self._own_send.done = True
             self._vendor.mesh.ring()
+
         return self._vendor.completion(done=True)
 
 
@@ -127,6 +151,7 @@ class _PureComm:
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
         if not 0 <= tag <= _TAG_UB:
             raise LocalProtocolError(f"tag {tag} is not within 0 to {_TAG_UB}")
+
         self._vendor.messages += 1
         return self._vendor.send(self._world[dest], self._cid, tag, data, sync=sync)
 
@@ -135,8 +160,11 @@ class _PureComm:
             self._vendor.drive()
             if not self._arrivals:
                 return None
+
         arrival = self._arrivals.popleft()
+        # Only now: a message may come before its communicator, which alone knows the ranks.
         arrival.source = self._ranks[arrival.world]
+
         return arrival
 
     def subset(self, ranks: Sequence[int], cid: int) -> _PureComm:
@@ -158,7 +186,9 @@ class PureVendor:
         links: connected, authenticated sockets with all others, by rank.
     """
 
-    def __init__(self, rank: int, size: int, links: Mapping[int, socket.socket]) -> None:
+    def __init__(
+        self, rank: int, size: int, links: Mapping[int, socket.socket | SecureSocket]
+    ) -> None:
         self.name = "pure"
         self.rank = rank
         self.size = size
@@ -166,6 +196,7 @@ class PureVendor:
         self.messages = 0
         self.mesh = Mesh(links)
         self._idents = 0
+        # By proc and number: sends whose octets were not asked for, and places of octets that were.
         self._offers: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
         self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
         self._queues: dict[int, deque[_PureArrival]] = {}
@@ -177,39 +208,57 @@ class PureVendor:
     # ---- Vendor ----
 
     def allgather(self, data: bytes) -> list[bytes]:
+        # For start-up, before an engine exists: it blocks, and it has a context of its own. The
+        # number of the call is the tag, so that two calls cannot mix.
         number = self._gathers & _TAG_UB
         self._gathers += 1
         comm = self._gathering
         view = memoryview(data)
         sends = [
-            self.send(other, _GATHER_CID, number, view, sync=False) for other in range(self.size) if other != self.rank
+            self.send(other, _GATHER_CID, number, view, sync=False)
+            for other in range(self.size)
+            if other != self.rank
         ]
         pieces = [data] * self.size
+
         receipts: list[tuple[int, bytearray, Completion]] = []
         while len(receipts) < self.size - 1:
             while (arrival := comm.improbe()) is not None:
                 self._gathered.append(arrival)
+
             mine = [arrival for arrival in self._gathered if arrival.tag == number]
-            # A fast proc may be one call ahead.
-            self._gathered = [arrival for arrival in self._gathered if arrival.tag != number]
+
+            # A fast proc may be one call ahead: its piece is kept for the next allgather.
+            self._gathered = [
+                arrival for arrival in self._gathered if arrival.tag != number
+            ]
             for arrival in mine:
                 piece = bytearray(arrival.nbytes)
-                receipts.append((arrival.source, piece, arrival.receive(memoryview(piece))))
+                receipts.append(
+                    (arrival.source, piece, arrival.receive(memoryview(piece)))
+                )
+
             if len(receipts) < self.size - 1:
                 self.mesh.sleep()
+
         for completion in [*sends, *(receipt[2] for receipt in receipts)]:
             while not completion.test():
                 self.mesh.sleep()
+
         for source, piece, _ in receipts:
             pieces[source] = bytes(piece)
-        self.mesh.ring()  # other frames that came meanwhile
+
+        # Frames of other communicators may have come meanwhile, and epoll will not tell of them
+        # again: the bell does.
+        self.mesh.ring()
+
         return pieces
 
     def fileno(self) -> int | None:
         return self.mesh.fileno()
 
     def progress(self) -> None:
-        """Read and write what is possible now.
+        """Read and write as much as possible now.
 
         Raises:
             JobError: another proc of this client was lost.
@@ -224,14 +273,21 @@ class PureVendor:
 
     def abort(self, code: int) -> NoReturn:
         """End this proc; its closed connections end the others, and impirun sees its status."""
+
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"impi: MPI_Abort of rank {self.world.rank} of this client with exit code {code}\n")
+            sys.stderr.write(
+                f"impi: MPI_Abort of rank {self.world.rank} of this client with exit code {code}\n"
+            )
+
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError, AttributeError):
-                pass  # nobody reads it; the exit must not fail
+                # The stream's reader is gone, or there is none; the exit must not fail
+                pass
+
         last_word(f"MPI_Abort with exit code {code}".encode())
+        # With 0 the launcher would take this for a proper end.
         os._exit(code & 0xFF or 1)
 
     def finalize(self) -> None:
@@ -241,13 +297,19 @@ class PureVendor:
             JobError: another proc was lost before.
         """
         try:
+            # BYE is the last frame of each proc. Without it the end of a connection is a loss, and
+            # a proc that left early would end the client.
             for rank in self.mesh.ranks:
                 self.mesh.tell(rank, Frame(_BYE))
+
+            # Others may still need octets of ours, and we theirs: a BYE only says that nothing new
+            # follows.
             while not self.mesh.ended:
                 self.mesh.sleep()
                 self.progress()
         finally:
             self.close()
+
         last_word(FINALIZED)
 
     def close(self) -> None:
@@ -260,6 +322,7 @@ class PureVendor:
         return Completion(self.drive, done=done)
 
     def drive(self) -> None:
+        # A test of one operation may complete others, whose owner may sleep on fileno().
         if self.mesh.turn(self):
             self.mesh.ring()
 
@@ -270,11 +333,15 @@ class PureVendor:
     def forget(self, cid: int) -> None:
         self._queues.pop(cid, None)
 
-    def send(self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
+    def send(
+        self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool
+    ) -> Completion:
         eager = data.nbytes <= _EAGER_MAX and not sync
         completion = self.completion()
         self._idents += 1
+
         frame = Frame(_EAGER if eager else _OFFER, tag, cid, data.nbytes, self._idents)
+        # To itself: no socket. A synchronous message lends its octets, and is done when received.
         if dest == self.rank:
             kept = memoryview(bytes(data)) if eager else data
             completion.done = eager
@@ -285,27 +352,38 @@ class PureVendor:
         else:
             self._offers[dest, self._idents] = data, completion
             self.mesh.tell(dest, frame)
+
         return completion
 
     def ask(self, source: int, ident: int, place: memoryview) -> Completion:
         """Accept an offer of proc ``source``."""
+
         completion = self.completion(done=not place.nbytes)
         if place.nbytes:
             self._places[source, ident] = place, completion
+
         self.mesh.tell(source, Frame(_ASK, ident=ident))
+
         return completion
 
     # ---- Sink ----
 
     def body_place(self, rank: int, frame: Frame) -> memoryview | None:
-        """Return where a body goes: into the receive buffer, if the receive is known."""
+        """Return the place of a body: the receive buffer, if the receive is known."""
         if frame.kind == _EAGER:
             return memoryview(bytearray(frame.nbytes))
+
         if frame.kind == _BULK:
+            # For octets without a place the other proc would choose how much memory is allocated
+            # here. Only octets that were asked for are taken, in their exact number.
             place = self._places.get((rank, frame.ident))
             if place is None or place[0].nbytes != frame.nbytes:
-                raise JobError(f"proc {rank} of this client sends {frame.nbytes} octets that nobody asked for")
+                raise JobError(
+                    f"proc {rank} of this client sends {frame.nbytes} octets that no receive expects"
+                )
+
             return place[0]
+
         return None
 
     def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
@@ -314,8 +392,15 @@ class PureVendor:
             self.arrivals(frame.cid).append(_PureArrival(self, rank, frame, body))
         elif frame.kind == _ASK:
             data, completion = self._offers.pop((rank, frame.ident))
+            # Offers without octets are synchronous messages: to be asked for is all that they wait
+            # for.
             if data.nbytes:
-                self.mesh.tell(rank, Frame(_BULK, nbytes=data.nbytes, ident=frame.ident), data, completion)
+                self.mesh.tell(
+                    rank,
+                    Frame(_BULK, nbytes=data.nbytes, ident=frame.ident),
+                    data,
+                    completion,
+                )
             else:
                 completion.done = True
         elif frame.kind == _BULK:
@@ -323,4 +408,6 @@ class PureVendor:
         elif frame.kind == _BYE:
             self.mesh.farewell(rank)
         else:
-            raise JobError(f"proc {rank} of this client sends a frame of unknown kind {frame.kind}")
+            raise JobError(
+                f"proc {rank} of this client sends a frame of unknown kind {frame.kind}"
+            )

@@ -4,5 +4,5 @@ The collective methods of communicators, on buffers and on pickled objects, and 
 algorithms.
 
 May import ``p2p``, ``types`` and ``handles``; must not import ``comms`` or ``windows``: a mixin
-declares what it needs of the communicator.
+declares the attributes of the communicator that it needs.
 """

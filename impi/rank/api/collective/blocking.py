@@ -52,6 +52,7 @@ class _ByMessages(Strategy):
         call.__name__ = operation.name  # for the messages of its failures
         made: Blocking = wrapped(call, collective=True)
         self[operation] = made
+
         return made
 
 
@@ -76,28 +77,33 @@ class BlockingCollectives(BufferOperations):
     def Bcast(self, buf: BufferSpec, root: int = 0) -> None:
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[BCAST](self, buf, root)
 
     def Gather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[GATHER](self, sendbuf, recvbuf, root)
 
     def Gatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Collect buffers of different lengths at the root, at given displacements."""
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[GATHERV](self, sendbuf, recvbuf, root)
 
     def Scatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[SCATTER](self, sendbuf, recvbuf, root)
 
     def Scatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> None:
         """Give each proc a part of the root's buffer, of its own length and displacement."""
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[SCATTERV](self, sendbuf, recvbuf, root)
 
     def Allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
@@ -118,23 +124,36 @@ class BlockingCollectives(BufferOperations):
         """Exchange parts of their own length, displacement and datatype."""
         (self._state or _Null).strategy[ALLTOALLW](self, sendbuf, recvbuf)
 
-    def Reduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0) -> None:
+    def Reduce(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0
+    ) -> None:
         if type(root) is not int:
             root = integer(root)
+
         (self._state or _Null).strategy[REDUCE](self, sendbuf, recvbuf, op, root)
 
     def Allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
         (self._state or _Null).strategy[ALLREDUCE](self, sendbuf, recvbuf, op)
 
-    def Reduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> None:
+    def Reduce_scatter_block(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM
+    ) -> None:
         """Combine all buffers element by element, then scatter equal blocks."""
-        (self._state or _Null).strategy[REDUCE_SCATTER_BLOCK](self, sendbuf, recvbuf, op)
+        (self._state or _Null).strategy[REDUCE_SCATTER_BLOCK](
+            self, sendbuf, recvbuf, op
+        )
 
     def Reduce_scatter(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None = None, op: Op = SUM
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        recvcounts: Sequence[int] | None = None,
+        op: Op = SUM,
     ) -> None:
         """Combine all buffers element by element, then scatter ``recvcounts`` elements."""
-        (self._state or _Null).strategy[REDUCE_SCATTER](self, sendbuf, recvbuf, recvcounts, op)
+        (self._state or _Null).strategy[REDUCE_SCATTER](
+            self, sendbuf, recvbuf, recvcounts, op
+        )
 
 
 class BlockingScans(BufferOperations):

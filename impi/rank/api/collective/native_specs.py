@@ -25,8 +25,10 @@ from impi.rank.vendors.base import NativeComm
 Spec = Any
 """mpi4py's form: memory with counts, displacements, datatypes. None: MPI_IN_PLACE or nothing."""
 
-_ARRAYS: Final[set[type]] = set()  # numpy's array class, after the first array
-_CODES: Final = frozenset("?bBhHiIlLqQfdFD")  # Codes of numpy arrays that every mpi4py reads
+# numpy's array class, once an array has come: numpy loads slowly
+_ARRAYS: Final[set[type]] = set()
+# Codes of numpy arrays that every mpi4py reads
+_CODES: Final = frozenset("?bBhHiIlLqQfdFD")
 
 
 class NativeSpecs:
@@ -45,7 +47,9 @@ class NativeSpecs:
         """Calls that :meth:`unpack` makes after the collective."""
         self._discovered: dict[Any, object] = {}  # Datatypes by numpy dtype
 
-    def one(self, spec: Any, receiving: bool, element: Any = None, blocks: int = 1) -> Spec:
+    def one(
+        self, spec: Any, receiving: bool, element: Any = None, blocks: int = 1
+    ) -> Spec:
         """Translate one block: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and so on.
 
         ``element``: a datatype of the library for values to reduce; None: octets will do. A count
@@ -57,6 +61,7 @@ class NativeSpecs:
                 buf, count, datatype = spec
             elif length == 2:
                 buf, datatype = spec
+
             if 1 < length < 4 and type(datatype) is Datatype and buf is not BOTTOM:
                 theirs = self._types.get(datatype._state)
                 if theirs is not None:
@@ -66,69 +71,120 @@ class NativeSpecs:
                 return spec
         elif spec is None or spec is IN_PLACE:
             return None
-        return self._octets_of(read_buffer(spec, readonly=not receiving, blocks=blocks), blocks, receiving, element)
+
+        return self._octets_of(
+            read_buffer(spec, readonly=not receiving, blocks=blocks),
+            blocks,
+            receiving,
+            element,
+        )
 
     def each(self, spec: Any, receiving: bool) -> Spec:
         """Translate one block for each proc, of one length; a count in ``spec`` is per block."""
         if type(spec) is UserBuffer:
             return self._octets_of(spec, self._size, receiving)
-        if type(spec) in (list, tuple) and (type(spec[-1]) is not Datatype or spec[-1]._state not in self._types):
+
+        if type(spec) in (list, tuple) and (
+            type(spec[-1]) is not Datatype or spec[-1]._state not in self._types
+        ):
             buffer = read_buffer(spec, readonly=not receiving, blocks=self._size)
             return self._octets_of(buffer, self._size, receiving)
+
         return self.one(spec, receiving)
 
     def several(self, spec: Any, receiving: bool, typed: bool = False) -> Spec:
         """Translate blocks of their own length and displacement; ``typed``: and datatype."""
+
         if spec is None or spec is IN_PLACE:
             return None
+
         if not typed and type(spec) is list and len(spec) == 4:
             buf, counts, displs, datatype = spec
-            if type(counts) is list and type(displs) is list and type(datatype) is Datatype:
+            if (
+                type(counts) is list
+                and type(displs) is list
+                and type(datatype) is Datatype
+            ):
                 size = _SIZES.get(datatype._state, 0)
+                # Only if the memory holds all blocks. Otherwise read_blocks() below finds the
+                # sentence for the error.
                 if size and max(map(add, counts, displs)) * size <= _nbytes(buf):
-                    return [buf, [size * count for count in counts], [size * at for at in displs], self._byte]
-        blocks = read_blocks(spec, readonly=not receiving, blocks=self._size, typed=typed)
+                    return [
+                        buf,
+                        [size * count for count in counts],
+                        [size * at for at in displs],
+                        self._byte,
+                    ]
+
+        blocks = read_blocks(
+            spec, readonly=not receiving, blocks=self._size, typed=typed
+        )
+
         return self._octets_of_blocks(blocks, receiving, typed)
 
     def datatype_of(self, spec: Any) -> object:
         """Return the state of the datatype of a one-block specification; None: null."""
+
         kind = type(spec)
-        if (kind is list or kind is tuple) and len(spec) > 1 and type(spec[-1]) is Datatype:
+        if (
+            (kind is list or kind is tuple)
+            and len(spec) > 1
+            and type(spec[-1]) is Datatype
+        ):
             return spec[-1]._state
+
         if kind in _ARRAYS and (known := self._discovered.get(spec.dtype)) is not None:
             return known
+
         state = read_buffer(spec, readonly=True).datatype._state
         if loaded() and kind is np.ndarray:
             _ARRAYS.add(np.ndarray)
             self._discovered[spec.dtype] = state
+
         return state
 
     def unpack(self) -> None:
         """Unpack received octets into user buffers; errors of that go through."""
         unpacking = self.unpacking[:]
+
         self.unpacking.clear()
         for unpack in unpacking:
             unpack()
 
-    def _octets_of(self, elements: UserBuffer, blocks: int, receiving: bool, element: Any = None) -> Spec:
+    def _octets_of(
+        self, elements: UserBuffer, blocks: int, receiving: bool, element: Any = None
+    ) -> Spec:
         whole = UserBuffer(
-            elements.view, elements.offset, elements.count * blocks, elements.datatype, elements.discovered
+            elements.view,
+            elements.offset,
+            elements.count * blocks,
+            elements.datatype,
+            elements.discovered,
         )
+
         octets = whole.octets()
         if element is not None:
             # mpi4py wants one datatype for sending and receiving, even of two with the same values.
             return [octets, self._types.get(elements.datatype._state, element)]
+
+        # Elements with gaps: the library gets packed octets.
         if octets is None:
             octets = memoryview(bytearray(marshalling.packed(whole, external=False)))
             if receiving:
-                self.unpacking.append(lambda: marshalling.unpack(whole, octets, external=False))
+                self.unpacking.append(
+                    lambda: marshalling.unpack(whole, octets, external=False)
+                )
+
         return [octets, self._byte]
 
-    def _octets_of_blocks(self, blocks: UserBlocks, receiving: bool, typed: bool) -> Spec:
+    def _octets_of_blocks(
+        self, blocks: UserBlocks, receiving: bool, typed: bool
+    ) -> Spec:
         each = [blocks.block(rank) for rank in range(self._size)]
         packed = [marshalling.packed(block, external=False) for block in each]
         counts = [piece.nbytes for piece in packed]
         displs = [sum(counts[:rank]) for rank in range(self._size)]
+
         whole = memoryview(bytearray(b"".join(packed)))
         if receiving:
 
@@ -137,7 +193,13 @@ class NativeSpecs:
                     marshalling.unpack(block, whole[at : at + count], external=False)
 
             self.unpacking.append(unpack)
-        return [whole, counts, displs, [self._byte] * self._size if typed else self._byte]
+
+        return [
+            whole,
+            counts,
+            displs,
+            [self._byte] * self._size if typed else self._byte,
+        ]
 
 
 def _predefined() -> dict[str, TypeState]:
@@ -160,14 +222,18 @@ _SIZES: Final[dict[object, int]] = {
 
 def _nbytes(buf: Any) -> int:
     """Return the octets of contiguous memory; -1: not contiguous, or no memory."""
+
     if type(buf) in _ARRAYS:
         return buf.nbytes  # type: ignore[no-any-return]  # the library refuses gaps
+
     if loaded() and type(buf) is np.ndarray:
         _ARRAYS.add(np.ndarray)
+
     try:
         view = memoryview(buf)
     except (TypeError, ValueError, BufferError):
         return -1
+
     return view.nbytes if view.contiguous else -1
 
 
@@ -178,4 +244,5 @@ def _library_types(native: NativeComm) -> dict[object, Any]:
         theirs = None if state in types else native.constant(name)
         if theirs is not None:
             types[state] = theirs
+
     return types

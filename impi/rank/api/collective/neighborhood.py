@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from impi.protocol.collectives.beyond import neighbors
-from impi.rank.api.collective.on_buffers import BufferOperations, Start, place, snapshots
+from impi.rank.api.collective.on_buffers import (
+    BufferOperations,
+    Start,
+    place,
+    snapshots,
+)
 from impi.rank.api.collective.operation_table import Collective
 from impi.rank.api.handles.failing import guarded_collective
 from impi.rank.api.handles.info import INFO_NULL, Info
@@ -38,18 +43,26 @@ class NeighborOperations(BufferOperations):
         return self._neighbor_start(lambda n: [marshalling.packed(message)] * n, into)
 
     def _neighbor_alltoall(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = kept_buffer(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        message = kept_buffer(
+            sendbuf, readonly=True, blocks=len(self._edges.destinations)
+        )
         into = kept_buffer(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_alltoallv(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = kept_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations))
+        message = kept_blocks(
+            sendbuf, readonly=True, blocks=len(self._edges.destinations)
+        )
         into = kept_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources))
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
-        message = kept_blocks(sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True)
-        into = kept_blocks(recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True)
+        message = kept_blocks(
+            sendbuf, readonly=True, blocks=len(self._edges.destinations), typed=True
+        )
+        into = kept_blocks(
+            recvbuf, readonly=False, blocks=len(self._edges.sources), typed=True
+        )
         return self._neighbor_start(lambda n: snapshots(message, into, n), into)
 
     def _neighbor_start(self, pieces: Any, into: Any) -> Start:
@@ -57,16 +70,28 @@ class NeighborOperations(BufferOperations):
 
         def start(blocking: bool = False) -> Request:
             algorithm = neighbors.exchange(rank, edges, pieces(len(edges.destinations)))
-            return self._begin(algorithm, lambda got: place(into, got), blocking=blocking)
+            return self._begin(
+                algorithm, lambda got: place(into, got), blocking=blocking
+            )
 
         return start
 
 
-NEIGHBOR_ALLGATHER: Final = Collective("Neighbor_allgather", NeighborOperations._neighbor_allgather)
-NEIGHBOR_ALLGATHERV: Final = Collective("Neighbor_allgatherv", NeighborOperations._neighbor_allgatherv)
-NEIGHBOR_ALLTOALL: Final = Collective("Neighbor_alltoall", NeighborOperations._neighbor_alltoall)
-NEIGHBOR_ALLTOALLV: Final = Collective("Neighbor_alltoallv", NeighborOperations._neighbor_alltoallv)
-NEIGHBOR_ALLTOALLW: Final = Collective("Neighbor_alltoallw", NeighborOperations._neighbor_alltoallw)
+NEIGHBOR_ALLGATHER: Final = Collective(
+    "Neighbor_allgather", NeighborOperations._neighbor_allgather
+)
+NEIGHBOR_ALLGATHERV: Final = Collective(
+    "Neighbor_allgatherv", NeighborOperations._neighbor_allgatherv
+)
+NEIGHBOR_ALLTOALL: Final = Collective(
+    "Neighbor_alltoall", NeighborOperations._neighbor_alltoall
+)
+NEIGHBOR_ALLTOALLV: Final = Collective(
+    "Neighbor_alltoallv", NeighborOperations._neighbor_alltoallv
+)
+NEIGHBOR_ALLTOALLW: Final = Collective(
+    "Neighbor_alltoallw", NeighborOperations._neighbor_alltoallw
+)
 
 
 @guarded_collective()
@@ -110,20 +135,40 @@ class Neighborhood(NeighborOperations):
     def Ineighbor_alltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Request:
         return NEIGHBOR_ALLTOALLW.nonblocking(self, sendbuf, recvbuf)()
 
-    def Neighbor_allgather_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
-        return Prequest._persistent(NEIGHBOR_ALLGATHER.persistent(self, sendbuf, recvbuf))
+    def Neighbor_allgather_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
+        return Prequest._persistent(
+            NEIGHBOR_ALLGATHER.persistent(self, sendbuf, recvbuf)
+        )
 
-    def Neighbor_allgatherv_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
-        return Prequest._persistent(NEIGHBOR_ALLGATHERV.persistent(self, sendbuf, recvbuf))
+    def Neighbor_allgatherv_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
+        return Prequest._persistent(
+            NEIGHBOR_ALLGATHERV.persistent(self, sendbuf, recvbuf)
+        )
 
-    def Neighbor_alltoall_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
-        return Prequest._persistent(NEIGHBOR_ALLTOALL.persistent(self, sendbuf, recvbuf))
+    def Neighbor_alltoall_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
+        return Prequest._persistent(
+            NEIGHBOR_ALLTOALL.persistent(self, sendbuf, recvbuf)
+        )
 
-    def Neighbor_alltoallv_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
-        return Prequest._persistent(NEIGHBOR_ALLTOALLV.persistent(self, sendbuf, recvbuf))
+    def Neighbor_alltoallv_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
+        return Prequest._persistent(
+            NEIGHBOR_ALLTOALLV.persistent(self, sendbuf, recvbuf)
+        )
 
-    def Neighbor_alltoallw_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
-        return Prequest._persistent(NEIGHBOR_ALLTOALLW.persistent(self, sendbuf, recvbuf))
+    def Neighbor_alltoallw_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
+        return Prequest._persistent(
+            NEIGHBOR_ALLTOALLW.persistent(self, sendbuf, recvbuf)
+        )
 
     # ---- pickled objects -------------------------------------------------------------------------
 
@@ -137,8 +182,13 @@ class Neighborhood(NeighborOperations):
 
     def _along(self, objects: list[Any]) -> list[Any]:
         edges = self._edges
+
         pieces = [pickle.dumps(obj) for obj in objects]
         if len(pieces) != len(edges.destinations):
-            raise ValueError(f"expecting {len(edges.destinations)} items, got {len(pieces)}")
+            raise ValueError(
+                f"expecting {len(edges.destinations)} items, got {len(pieces)}"
+            )
+
         got = self._complete(neighbors.exchange(self._live().rank, edges, pieces))
+
         return [None if piece is None else pickle.loads(piece) for piece in got]

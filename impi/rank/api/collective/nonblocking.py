@@ -47,16 +47,24 @@ class NonblockingCollectives(BufferOperations):
     def Ibcast(self, buf: BufferSpec, root: int = 0) -> Request:
         return BCAST.nonblocking(self, buf, root)()
 
-    def Igather(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> Request:
+    def Igather(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0
+    ) -> Request:
         return GATHER.nonblocking(self, sendbuf, recvbuf, root)()
 
-    def Igatherv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> Request:
+    def Igatherv(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0
+    ) -> Request:
         return GATHERV.nonblocking(self, sendbuf, recvbuf, root)()
 
-    def Iscatter(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> Request:
+    def Iscatter(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0
+    ) -> Request:
         return SCATTER.nonblocking(self, sendbuf, recvbuf, root)()
 
-    def Iscatterv(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0) -> Request:
+    def Iscatterv(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0
+    ) -> Request:
         return SCATTERV.nonblocking(self, sendbuf, recvbuf, root)()
 
     def Iallgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Request:
@@ -74,17 +82,27 @@ class NonblockingCollectives(BufferOperations):
     def Ialltoallw(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Request:
         return ALLTOALLW.nonblocking(self, sendbuf, recvbuf)()
 
-    def Ireduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0) -> Request:
+    def Ireduce(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0
+    ) -> Request:
         return REDUCE.nonblocking(self, sendbuf, recvbuf, op, root)()
 
-    def Iallreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> Request:
+    def Iallreduce(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM
+    ) -> Request:
         return ALLREDUCE.nonblocking(self, sendbuf, recvbuf, op)()
 
-    def Ireduce_scatter_block(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> Request:
+    def Ireduce_scatter_block(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM
+    ) -> Request:
         return REDUCE_SCATTER_BLOCK.nonblocking(self, sendbuf, recvbuf, op)()
 
     def Ireduce_scatter(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None = None, op: Op = SUM
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        recvcounts: Sequence[int] | None = None,
+        op: Op = SUM,
     ) -> Request:
         return REDUCE_SCATTER.nonblocking(self, sendbuf, recvbuf, recvcounts, op)()
 
@@ -96,5 +114,7 @@ class NonblockingScans(BufferOperations):
     def Iscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> Request:
         return SCAN.nonblocking(self, sendbuf, recvbuf, op)()
 
-    def Iexscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM) -> Request:
+    def Iexscan(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM
+    ) -> Request:
         return EXSCAN.nonblocking(self, sendbuf, recvbuf, op)()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 _PREFIXED = Prefixed()
-_UNKNOWN = 0  # Only the sender knows its size, but all must choose one form: always the short one
+# Only the sender knows its size, but all must choose one form: always the short one
+_UNKNOWN = 0
 
 
 @guarded_collective()
@@ -33,46 +34,70 @@ class ObjectCollectives:
 
     def bcast(self, obj: object, root: int = 0) -> Any:
         do, role = self._algorithms, self._algorithms.role(root)
-        octets = self._complete(do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast")
+
+        octets = self._complete(
+            do.bcast(root, pickle.dumps(obj) if role.is_root else None), "bcast"
+        )
         if role.is_root and role.is_leaf:
             return obj
+
         return pickle.loads(octets) if role.is_leaf else None
 
     def gather(self, sendobj: object, root: int = 0) -> list[Any] | None:
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
-        return _loaded(self._complete(do.gather(root, data, _PREFIXED, _UNKNOWN), "gather"))
+        return _loaded(
+            self._complete(do.gather(root, data, _PREFIXED, _UNKNOWN), "gather")
+        )
 
     def scatter(self, sendobj: Sequence[Any] | None, root: int = 0) -> Any:
         do, role = self._algorithms, self._algorithms.role(root)
         pieces = self._pieces(sendobj, "scatter") if role.is_root else None
         octets = self._complete(do.scatter(root, pieces), "scatter")
+
         return pickle.loads(octets) if role.is_leaf else None
 
     def allgather(self, sendobj: object) -> list[Any]:
-        pieces = self._complete(self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN), "allgather")
+        pieces = self._complete(
+            self._algorithms.allgather(pickle.dumps(sendobj), _PREFIXED, _UNKNOWN),
+            "allgather",
+        )
         return [pickle.loads(piece) for piece in pieces]
 
     def alltoall(self, sendobj: Sequence[Any]) -> list[Any]:
-        pieces = self._complete(self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall")
+        pieces = self._complete(
+            self._algorithms.alltoall(self._pieces(sendobj, "alltoall")), "alltoall"
+        )
         return [pickle.loads(piece) for piece in pieces]
 
-    def reduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0) -> Any | None:
+    def reduce(
+        self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM, root: int = 0
+    ) -> Any | None:
         do, role = self._algorithms, self._algorithms.role(root)
         data = pickle.dumps(sendobj) if role.is_leaf else b""
         result = self._complete(do.reduce(root, data, _reduction(op)), "reduce")
+
         return pickle.loads(result) if role.is_root else None
 
-    def allreduce(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
+    def allreduce(
+        self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM
+    ) -> Any:
         return pickle.loads(
-            self._complete(self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)), "allreduce")
+            self._complete(
+                self._algorithms.allreduce(pickle.dumps(sendobj), _reduction(op)),
+                "allreduce",
+            )
         )
 
     def _pieces(self, objects: Sequence[Any] | None, operation: str) -> list[Octets]:
         n = self._algorithms.peers
-        pieces: list[Octets] = [pickle.dumps(obj) for obj in ([None] * n if objects is None else objects)]
+
+        pieces: list[Octets] = [
+            pickle.dumps(obj) for obj in ([None] * n if objects is None else objects)
+        ]
         if len(pieces) != n:
             raise ValueError(f"{operation}: expecting {n} items, got {len(pieces)}")
+
         return pieces
 
 
@@ -87,10 +112,16 @@ class ObjectScans:
         def _complete(self, algorithm: Any, lock: str = "") -> Any: ...
 
     def scan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        return pickle.loads(self._complete(self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"))
+        return pickle.loads(
+            self._complete(
+                self._algorithms.scan(pickle.dumps(sendobj), _reduction(op)), "scan"
+            )
+        )
 
     def exscan(self, sendobj: object, op: Op | Callable[[Any, Any], Any] = SUM) -> Any:
-        result = self._complete(self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan")
+        result = self._complete(
+            self._algorithms.exscan(pickle.dumps(sendobj), _reduction(op)), "exscan"
+        )
         return None if result is None else pickle.loads(result)
 
 

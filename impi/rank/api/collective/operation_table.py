@@ -46,7 +46,9 @@ ALLTOALLV: Final = Collective("Alltoallv", BufferOperations._alltoallv)
 ALLTOALLW: Final = Collective("Alltoallw", BufferOperations._alltoallw)
 REDUCE: Final = Collective("Reduce", BufferOperations._reduce)
 ALLREDUCE: Final = Collective("Allreduce", BufferOperations._allreduce)
-REDUCE_SCATTER_BLOCK: Final = Collective("Reduce_scatter_block", BufferOperations._reduce_scatter_block)
+REDUCE_SCATTER_BLOCK: Final = Collective(
+    "Reduce_scatter_block", BufferOperations._reduce_scatter_block
+)
 REDUCE_SCATTER: Final = Collective("Reduce_scatter", BufferOperations._reduce_scatter)
 SCAN: Final = Collective("Scan", BufferOperations._scan)
 EXSCAN: Final = Collective("Exscan", BufferOperations._exscan)
@@ -55,4 +57,4 @@ Blocking: TypeAlias = Callable[..., None]
 """Runs a blocking collective to its end: takes the communicator and MPI's arguments."""
 
 Strategy: TypeAlias = dict[Collective, Blocking]
-"""How a communicator runs each of its blocking collectives."""
+"""The functions by which a communicator runs its blocking collectives."""

@@ -45,52 +45,101 @@ class PersistentCollectives(BufferOperations):
     def Barrier_init(self, info: Info = INFO_NULL) -> Prequest:
         return Prequest._persistent(BARRIER.persistent(self))
 
-    def Bcast_init(self, buf: BufferSpec, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Bcast_init(
+        self, buf: BufferSpec, root: int = 0, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(BCAST.persistent(self, buf, root))
 
-    def Gather_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Gather_init(
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        root: int = 0,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         return Prequest._persistent(GATHER.persistent(self, sendbuf, recvbuf, root))
 
-    def Gatherv_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Gatherv_init(
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        root: int = 0,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         return Prequest._persistent(GATHERV.persistent(self, sendbuf, recvbuf, root))
 
-    def Scatter_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Scatter_init(
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        root: int = 0,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         return Prequest._persistent(SCATTER.persistent(self, sendbuf, recvbuf, root))
 
     def Scatterv_init(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int = 0, info: Info = INFO_NULL
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        root: int = 0,
+        info: Info = INFO_NULL,
     ) -> Prequest:
         return Prequest._persistent(SCATTERV.persistent(self, sendbuf, recvbuf, root))
 
-    def Allgather_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
+    def Allgather_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(ALLGATHER.persistent(self, sendbuf, recvbuf))
 
-    def Allgatherv_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
+    def Allgatherv_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(ALLGATHERV.persistent(self, sendbuf, recvbuf))
 
-    def Alltoall_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
+    def Alltoall_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(ALLTOALL.persistent(self, sendbuf, recvbuf))
 
-    def Alltoallv_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
+    def Alltoallv_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(ALLTOALLV.persistent(self, sendbuf, recvbuf))
 
-    def Alltoallw_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL) -> Prequest:
+    def Alltoallw_init(
+        self, sendbuf: BufferSpec, recvbuf: BufferSpec, info: Info = INFO_NULL
+    ) -> Prequest:
         return Prequest._persistent(ALLTOALLW.persistent(self, sendbuf, recvbuf))
 
     def Reduce_init(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, root: int = 0, info: Info = INFO_NULL
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        op: Op = SUM,
+        root: int = 0,
+        info: Info = INFO_NULL,
     ) -> Prequest:
         return Prequest._persistent(REDUCE.persistent(self, sendbuf, recvbuf, op, root))
 
     def Allreduce_init(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, info: Info = INFO_NULL
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        op: Op = SUM,
+        info: Info = INFO_NULL,
     ) -> Prequest:
         return Prequest._persistent(ALLREDUCE.persistent(self, sendbuf, recvbuf, op))
 
     def Reduce_scatter_block_init(
-        self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, info: Info = INFO_NULL
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        op: Op = SUM,
+        info: Info = INFO_NULL,
     ) -> Prequest:
-        return Prequest._persistent(REDUCE_SCATTER_BLOCK.persistent(self, sendbuf, recvbuf, op))
+        return Prequest._persistent(
+            REDUCE_SCATTER_BLOCK.persistent(self, sendbuf, recvbuf, op)
+        )
 
     def Reduce_scatter_init(
         self,
@@ -100,15 +149,29 @@ class PersistentCollectives(BufferOperations):
         op: Op = SUM,
         info: Info = INFO_NULL,
     ) -> Prequest:
-        return Prequest._persistent(REDUCE_SCATTER.persistent(self, sendbuf, recvbuf, recvcounts, op))
+        return Prequest._persistent(
+            REDUCE_SCATTER.persistent(self, sendbuf, recvbuf, recvcounts, op)
+        )
 
 
 @guarded_collective()
 class PersistentScans(BufferOperations):
     """The persistent collectives that intracommunicators alone have."""
 
-    def Scan_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
+    def Scan_init(
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        op: Op = SUM,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         return Prequest._persistent(SCAN.persistent(self, sendbuf, recvbuf, op))
 
-    def Exscan_init(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op = SUM, info: Info = INFO_NULL) -> Prequest:
+    def Exscan_init(
+        self,
+        sendbuf: BufferSpec,
+        recvbuf: BufferSpec,
+        op: Op = SUM,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         return Prequest._persistent(EXSCAN.persistent(self, sendbuf, recvbuf, op))

@@ -44,7 +44,7 @@ def plan(message: UserBuffer, op: Op, plans: Plans, *, external: bool) -> Plan:
 
     Args:
         message: the caller's elements.
-        op: what combines two.
+        op: the operation.
         plans: those of the communicator: predefined operations on predefined types are prepared
             once.
         external: whether clients send each other external32.
@@ -52,55 +52,86 @@ def plan(message: UserBuffer, op: Op, plans: Plans, *, external: bool) -> Plan:
     Raises:
         Exception: ERR_OP: the operation is not defined for the type.
     """
+
+    # Part of the key: once the program has loaded numpy, the same call has another plan.
     few = not loaded() and wordops.worth(message.count)
     key = (op._state, message.datatype._state, message.discovered, few)
+
     found = plans.get(key)
     if found is None:
         found = _prepared(message, op, few, external)
+        # Operations and datatypes of the program's own may be freed, and a kept plan would hold
+        # them.
         if op._is_constant and message.datatype._is_constant:
             plans[key] = found
+
     reduction, codec = found
+
     typemap = codec.datatype
     if message.count * typemap.size > INT_MAX:  # counts of a library may be C ints
         reduction = replaced(reduction, library=None)
+
     if isinstance(codec, NumbersCodec):
         first, last = typemap.inside(message.view, message.offset, message.count)
-        return Plan(wordops.numbers(message.view[first:last], codec.code), reduction, codec)
+        return Plan(
+            wordops.numbers(message.view[first:last], codec.code), reduction, codec
+        )
+
     return Plan(array_of(message), reduction, codec)
 
 
-def _prepared(message: UserBuffer, op: Op, few: bool, external: bool) -> tuple[Reduction[Any], _Codec]:
+def _prepared(
+    message: UserBuffer, op: Op, few: bool, external: bool
+) -> tuple[Reduction[Any], _Codec]:
     typemap = marshalling.wire_type(message)
+
     name = op._predefined_name()
     if name is not None:
         predefined.check_reduction(name, typemap)
+
     long_size = marshalling.long_size()
     code = wordops.code_of(typemap)
     combine: Callable[[Any, Any], Any]
     copy: Callable[[Any], Any]
     join: Callable[[Any], Any]
     codec: _Codec
+
     onto: Callable[[Any, Any], Any] | None
     if name in wordops.OPS and code and few:
         combine, copy, join = wordops.combine(name, code), wordops.copied, wordops.join
         onto = wordops.combine(name, code, onto=True)
         codec = NumbersCodec(typemap, code, long_size, external=external)
     else:
-        combine, copy, join = _on_arrays(message.datatype, op, name, typemap), np.copy, np.concatenate
+        combine, copy, join = (
+            _on_arrays(message.datatype, op, name, typemap),
+            np.copy,
+            np.concatenate,
+        )
         onto = None if name is None else predefined.onto(name)
-        codec = ArrayCodec(typemap, array_of(message).dtype, long_size, external=external)
+        codec = ArrayCodec(
+            typemap, array_of(message).dtype, long_size, external=external
+        )
+
     # External32 has one size at all clients, independent of the native size.
     octets = typemap.packed_size(1, external=True, long_size=long_size)
-    elements: Elements[Any] = Elements(octets, len, lambda value, start, end: value[start:end], join)
-    return Reduction(combine, op.Is_commutative(), copy, _library(name, typemap), onto, elements), codec
+    elements: Elements[Any] = Elements(
+        octets, len, lambda value, start, end: value[start:end], join
+    )
+
+    return Reduction(
+        combine, op.Is_commutative(), copy, _library(name, typemap), onto, elements
+    ), codec
 
 
-def _on_arrays(datatype: Datatype, op: Op, name: str | None, typemap: TypeMap) -> Callable[[Array, Array], Array]:
+def _on_arrays(
+    datatype: Datatype, op: Op, name: str | None, typemap: TypeMap
+) -> Callable[[Array, Array], Array]:
     def combine(invec: Array, inoutvec: Array) -> Array:
         if name is not None:
             predefined.apply(name, invec, inoutvec, typemap)
         else:
             op._call(_octets(invec), _octets(inoutvec), datatype)
+
         return inoutvec
 
     return combine
@@ -114,7 +145,9 @@ def _library(name: str | None, typemap: TypeMap) -> tuple[str, str] | None:
     """Return the names of operation and elements in MPI libraries, if these can reduce them."""
     if name not in REDUCTIONS or not typemap.name or len(typemap.runs) != 1:
         return None
+
     element = typemap.runs[0].basic.code
+
     return (name, element) if element in REDUCIBLE else None
 
 
@@ -124,22 +157,29 @@ def library_names(op: Op, datatype: TypeState) -> tuple[str, str] | None:
     Raises:
         Exception: ERR_OP: the operation is null, or not defined for the type.
     """
+
     name, typemap = op._predefined_name(), datatype.typemap
     if name is None:
         return None
+
     predefined.check_reduction(name, typemap)
+
     return _library(name, typemap)
 
 
 def store(into: UserBuffer | None, result: Any) -> None:
     """Write a result into the receive buffer."""
+
     if into is None or result is None or not len(result):
         return
+
     octets = result.cast("B") if isinstance(result, memoryview) else _octets(result)
+
     place = into.octets()
     if place is not None and len(octets) <= len(place):
         place[: len(octets)] = octets
         return
+
     typemap = marshalling.wire_type(into)
     native = typemap.pack(octets, 0, len(result), external=False)
     typemap.unpack(native, into.view, into.offset, into.count, external=False)

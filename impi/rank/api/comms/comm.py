@@ -54,7 +54,12 @@ if TYPE_CHECKING:
     from impi.rank.api.comms.intercomm import Intercomm
 
 
-_TOPOLOGIES: Final[dict[type, int]] = {Cart: CART, Graph: GRAPH, DistGraph: DIST_GRAPH, type(None): UNDEFINED}
+_TOPOLOGIES: Final[dict[type, int]] = {
+    Cart: CART,
+    Graph: GRAPH,
+    DistGraph: DIST_GRAPH,
+    type(None): UNDEFINED,
+}
 _RESOURCE: Final = "mpi_hw_resource_type"
 _PROCESS_SET: Final = "mpi_pset_name"
 _SHARED_MEMORY: Final = "mpi_shared_memory"
@@ -68,7 +73,16 @@ _SPLIT_TYPES: Final = (
 
 
 @guarded_collective(
-    "Clone", "Dup", "Dup_with_info", "Idup", "Idup_with_info", "Create", "Split", "Split_type", "Free", "Disconnect"
+    "Clone",
+    "Dup",
+    "Dup_with_info",
+    "Idup",
+    "Idup_with_info",
+    "Create",
+    "Split",
+    "Split_type",
+    "Free",
+    "Disconnect",
 )
 class Comm(
     Handle,
@@ -92,18 +106,23 @@ class Comm(
     _null_name = "MPI_COMM_NULL"
     _keyvals = KEYVALS
     _predefined_attributes = PREDEFINED
-    _kinds: ClassVar[dict[Any, type[Comm]]] = {}  # class of the handles, by topology class, "inter" or None
-    _parent: ClassVar[Comm | None] = None  # the handle that Get_parent returns in a job that was spawned
+    # Class of the handles, by topology class, "inter" or None
+    _kinds: ClassVar[dict[Any, type[Comm]]] = {}
+    # The handle that Get_parent returns in a job that was spawned
+    _parent: ClassVar[Comm | None] = None
     _self: ClassVar[Communicator | None] = None  # COMM_SELF's object
 
     @classmethod
     def _class_of(cls, state: Communicator | None) -> type[Comm]:
         if state is None:
             return Comm
+
         if state.special:
             return Comm._kinds[state.special]
+
         if state.is_inter:
             return Comm._kinds["inter"]
+
         return Comm._kinds[type(state.topology) if state.topology else None]
 
     @classmethod
@@ -130,26 +149,38 @@ class Comm(
     def _alive(self) -> Communicator:
         if self._state is None:
             raise error("ERR_COMM", "null communicator")
+
         return self._state
 
     _object = _with_errhandler = _alive
 
     def _live(self) -> Context:
         runtime.engine()
+
         state = self._state
         if state is None or state.context is None:
             return self._alive().live()  # which says what is wrong
+
         return state.context
 
     def __bool__(self) -> bool:
         # COMM_WORLD and COMM_SELF are not null before MPI_Init.
-        return self._context is not None or (self._is_constant and self._state is not None)
+        return self._context is not None or (
+            self._is_constant and self._state is not None
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         """Refuse attributes of the program's own, as mpi4py does; classes of programs have them."""
         cls = type(self)
-        if name[:1] != "_" and not hasattr(cls, name) and cls.__module__.startswith("impi."):
-            raise AttributeError(f"'mpi4py.MPI.{cls.__name__}' object has no attribute {name!r}")
+        if (
+            name[:1] != "_"
+            and not hasattr(cls, name)
+            and cls.__module__.startswith("impi.")
+        ):
+            raise AttributeError(
+                f"'mpi4py.MPI.{cls.__name__}' object has no attribute {name!r}"
+            )
+
         super().__setattr__(name, value)
 
     # ---- members ---------------------------------------------------------------------------------
@@ -182,17 +213,25 @@ class Comm(
         return _TOPOLOGIES[type(self._alive().topology)]
 
     topology = property(Get_topology, doc="type of its topology")
-    is_topo = property(lambda self: self.Get_topology() != UNDEFINED, doc="whether it has a topology")
+    is_topo = property(
+        lambda self: self.Get_topology() != UNDEFINED, doc="whether it has a topology"
+    )
 
     def Compare(self, comm: Comm) -> int:
         mine, other = self._live(), comm._live()
         if mine is other:
             return IDENT
+
         if mine.is_inter != other.is_inter:
             return UNEQUAL
+
         if (mine.members, mine.peers) == (other.members, other.peers):
             return CONGRUENT
-        same = set(mine.members) == set(other.members) and set(mine.peers) == set(other.peers)
+
+        same = set(mine.members) == set(other.members) and set(mine.peers) == set(
+            other.peers
+        )
+
         return SIMILAR if same else UNEQUAL
 
     # ---- making others ---------------------------------------------------------------------------
@@ -204,6 +243,7 @@ class Comm(
         """Duplicate with new contexts and the attributes that copy functions copy (IMPI 4.6)."""
         state = communicator.duplicate(self._alive())
         self._inherit(state, info)
+
         return self._wrap(state)
 
     def Dup_with_info(self, info: Info) -> Self:
@@ -213,6 +253,7 @@ class Comm(
         """Start a duplicate; it can be used once the request is complete."""
         state, request = communicator.start_duplicate(self._alive())
         self._inherit(state, info)
+
         return (self._wrap(state), request)
 
     def Idup_with_info(self, info: Info) -> tuple[Self, Request]:
@@ -226,13 +267,17 @@ class Comm(
     def Create(self, group: Group) -> Comm:
         """Create a communicator of ``group``; others call, too, and get COMM_NULL (IMPI 4.4)."""
         self._live()
-        return cast("Comm", self._handle(communicator.create(self._alive(), group._ranks)))
+        return cast(
+            "Comm", self._handle(communicator.create(self._alive(), group._ranks))
+        )
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """Create a communicator for each color, ordered by key, then rank (IMPI 4.7)."""
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
+
         self._live()
+
         return cast("Comm", self._handle(communicator.split(self._alive(), color, key)))
 
     def Split_type(self, split_type: int, key: int = 0, info: Info = INFO_NULL) -> Comm:
@@ -244,21 +289,26 @@ class Comm(
         COMM_TYPE_RESOURCE_GUIDED reads a process set, too. COMM_NULL: none of them is there, or
         COMM_TYPE_HW_UNGUIDED would make no smaller communicator.
         """
+
         if split_type not in _SPLIT_TYPES:
             raise error("ERR_ARG", f"split type {split_type} is unknown")
+
         part = self.Split(_color(split_type, info), key)
         if split_type == COMM_TYPE_HW_UNGUIDED and part:
             if part.Get_size() == self.Get_size():
                 part.Free()
                 return Comm(COMM_NULL)
+
             if info:
                 info.Set(_RESOURCE, _SHARED_MEMORY)
+
         return part
 
     def Shrink(self) -> Comm:
         """Return a communicator of the procs that live, in their order."""
         shrunk, request = self.Ishrink()
         request.Wait()
+
         return shrunk
 
     def Ishrink(self) -> tuple[Comm, Request]:
@@ -272,17 +322,24 @@ class Comm(
 
     def Disconnect(self) -> None:
         closing = self._freed()
+        # MPI 4.1, 11.10.4: it waits until all procs have come here, which MPI_Comm_free need not
+        # do.
         runtime.engine().turns.wait(lambda: closing.done)
 
     def _freed(self) -> Closing:
         self._live()
+
         state = self._alive()
         if state.constant is not None:
             raise error("ERR_COMM", "COMM_WORLD and COMM_SELF cannot be freed")
+
+        # Delete functions get the communicator, so they run before it is dead.
         KEYVALS.clear(self, state.attributes)
         for companion in state.companions.made:
             communicator.free(companion)
+
         self._state = None
+
         return communicator.free(state)
 
     @classmethod
@@ -294,10 +351,12 @@ class Comm(
     @classmethod
     def Join(cls, fd: int) -> Intercomm:
         """Return the intercommunicator with the process at the other end of a socket."""
+
         from impi.rank.api.comms import dynamic  # few programs need it
 
         runtime.engine()
         assert cls._self is not None
+
         return cast("Intercomm", cls._handle(dynamic.join(cls._self, fd)))
 
     def Abort(self, errorcode: int = 0) -> NoReturn:
@@ -308,14 +367,18 @@ class Comm(
     def _leave(self) -> None:
         """Run the barrier of MPI_Finalize (IMPI 2.4, 4.24)."""
         context = self._live()
+        # A barrier would fail at the first loss. An agreement ends among those that live.
         if runtime.engine().job.is_resilient or self.Is_revoked():
             agree(context)
             return
+
         try:
             self._complete(self._algorithms.barrier())
         except MPIException:
             if not self.Is_revoked():
                 raise
+
+            # Revoked while the barrier was under way: the others leave it, too, and meet here.
             agree(context)
 
     def _complete(self, algorithm: Any, lock: str = "") -> Any:
@@ -327,15 +390,24 @@ class Comm(
 
 def _color(split_type: int, info: Info) -> int:
     """Return the world rank that stands for the caller's part in a split, or UNDEFINED."""
+
     engine = runtime.engine()
+
     hints = dict(info.items()) if info else {}
-    if split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED) and hints.get(_RESOURCE) == _SHARED_MEMORY:
+    if (
+        split_type in (COMM_TYPE_HW_GUIDED, COMM_TYPE_RESOURCE_GUIDED)
+        and hints.get(_RESOURCE) == _SHARED_MEMORY
+    ):
         split_type = COMM_TYPE_SHARED
+
     if split_type in (COMM_TYPE_SHARED, COMM_TYPE_HW_UNGUIDED):
+        # The lowest rank names all that share memory: each of them has the same set.
         return min(engine.neighbours)
+
     if split_type == COMM_TYPE_RESOURCE_GUIDED:
         members = process_set(hints.get(_PROCESS_SET, ""))
         return min(members) if engine.rank in members else UNDEFINED
+
     return UNDEFINED
 
 

@@ -31,19 +31,28 @@ def _commctx_inter(comm: Intercomm) -> tuple[Intercomm, int, Intracomm, bool]:
     """Return duplicate, tag, a local communicator, and whether its group is the lower one."""
     duplicate, local, tag = _companions(comm)
     context = comm._live()
+
     return (duplicate, tag, local, context.members[0] < context.peers[0])
 
 
 def _companions(comm: Comm) -> tuple[Any, Any, int]:
     state, context = comm._alive(), comm._live()
+
     companions = state.companions
     if not companions.made:
         companions.made.append(communicator.duplicate(state))
         if state.is_inter:
-            local = communicator.create_group(COMM_WORLD._live(), context.members, companions.made[0].live().cid)
+            local = communicator.create_group(
+                COMM_WORLD._live(), context.members, companions.made[0].live().cid
+            )
             assert local is not None
             companions.made.append(local)
+
     tag = companions.next_tag
     companions.next_tag = (tag + 1) % (runtime.engine().job.tag_ub + 1)
-    duplicate, local_comm = (*(Comm._handle(companion) for companion in companions.made), None)[:2]
+    duplicate, local_comm = (
+        *(Comm._handle(companion) for companion in companions.made),
+        None,
+    )[:2]
+
     return (duplicate, local_comm, tag)

@@ -1,6 +1,6 @@
 """Processes that come later: ports, Accept, Connect, Join and Spawn (MPI 4.1, chapter 11).
 
-Two groups meet by :mod:`impi.rank.engine.job.visitors`; the result is an ordinary
+How it works: two groups meet by :mod:`impi.rank.engine.job.visitors`; the result is an ordinary
 intercommunicator, whose context id is the largest offer of both groups, as between groups of one
 job (IMPI 4.8). A job that :func:`spawn` starts is a job like any other: its processes connect to a
 port of their parents.
@@ -46,6 +46,7 @@ def open_port() -> str:
     """Return the name of a new port at this process."""
     port = visitors.open_port(runtime.engine())
     _ports[port.name] = port
+
     return port.name
 
 
@@ -67,27 +68,41 @@ def connect(comm: Communicator, port_name: str, root: int) -> Communicator:
 
 def join(comm: Communicator, fd: int) -> Communicator:
     """Return the intercommunicator of two processes at the ends of a connected socket."""
+    # A copy: the roots' talk closes its socket, and this one is the program's.
     return _meet(comm, 0, lambda: socket.socket(fileno=os.dup(fd)), first=None)
 
 
 def spawn(
-    comm: Communicator, commands: Sequence[Sequence[str]], counts: Sequence[int], infos: Sequence[Info], root: int
+    comm: Communicator,
+    commands: Sequence[Sequence[str]],
+    counts: Sequence[int],
+    infos: Sequence[Info],
+    root: int,
 ) -> Communicator:
     """Start a job of one client for each command; return the intercommunicator with all its procs.
 
+    Only ``root`` looks at commands, counts and infos.
+
     Args:
         comm: the parents.
-        commands: program and arguments; of interest at ``root`` only, like all that follows.
-        counts: processes of each.
-        infos: of each; keys ``impi_vendor``, ``wdir``.
-        root: whose machine runs them.
+        commands: program and arguments of each client.
+        counts: number of processes of each client.
+        infos: hints of each client; keys ``impi_vendor``, ``wdir``.
+        root: rank of the parent whose machine runs the new job.
+
+    Raises:
+        Exception: ERR_SPAWN: a part of the new job has ended; ERR_ROOT: no such rank.
     """
+
     started: list[subprocess.Popen[bytes]] = []
 
     def begin() -> socket.socket:
         port = visitors.open_port(runtime.engine())
         with port.listener, _terms(runtime.engine()) as (options, variables):
-            start(port, options, {**variables, "IMPI_AUTH_SECRET": os.urandom(32).hex()})
+            # A secret of its own: the children are another job, and procs do not know this one's.
+            start(
+                port, options, {**variables, "IMPI_AUTH_SECRET": os.urandom(32).hex()}
+            )
             return visitors.answer(port, lambda: _alive(started))
 
     def start(port: Port, options: Sequence[str], variables: Mapping[str, str]) -> None:
@@ -95,13 +110,37 @@ def spawn(
         engine = runtime.engine()
         here = addresses.to_text(engine.job.procs[engine.rank].ipv6)
         kept = engine.other_jobs.names
-        names = {} if kept is None else {NAMES: f"{NAMESERVER.of(os.environ) or kept[0]} {kept[1]}"}
-        server = _start(["-server", str(len(commands)), "--interface", here], variables, started, subprocess.PIPE)
+        names = (
+            {}
+            if kept is None
+            else {NAMES: f"{NAMESERVER.of(os.environ) or kept[0]} {kept[1]}"}
+        )
+        server = _start(
+            ["-server", str(len(commands)), "--interface", here],
+            variables,
+            started,
+            subprocess.PIPE,
+        )
+        # impirun -server prints its address first, and the clients need it.
         assert server.stdout is not None
+
         where = server.stdout.readline().decode().strip()
-        for number, (argv, np, info) in enumerate(zip(commands, counts, infos, strict=True)):
+        for number, (argv, np, info) in enumerate(
+            zip(commands, counts, infos, strict=True)
+        ):
             _start(
-                ["-client", str(number), where, "-np", str(np), "--interface", here, *options, *_placing(info), *argv],
+                [
+                    "-client",
+                    str(number),
+                    where,
+                    "-np",
+                    str(np),
+                    "--interface",
+                    here,
+                    *options,
+                    *_placing(info),
+                    *argv,
+                ],
                 {**variables, PARENT: port.name, **names},
                 started,
                 None,
@@ -114,60 +153,110 @@ def spawn(
         for process in started:
             with suppress(OSError):
                 process.terminate()
+
         raise
 
 
-def _meet(comm: Communicator, root: int, link: Callable[[], socket.socket], *, first: bool | None) -> Communicator:
+def _meet(
+    comm: Communicator,
+    root: int,
+    link: Callable[[], socket.socket],
+    *,
+    first: bool | None,
+) -> Communicator:
     """Meet the other group; ``first``: whether this one accepts; None: as the names order them."""
+
     engine, context, do = runtime.engine(), comm.live(), comm.algorithms
     if not 0 <= root < len(context.members):
-        raise error("ERR_ROOT", f"root {root} is not in a communicator of {len(context.members)}")
+        raise error(
+            "ERR_ROOT",
+            f"root {root} is not in a communicator of {len(context.members)}",
+        )
+
+    # A channel that is being closed still counts as a way to its proc, but takes no message any
+    # more. Groups that part and meet again need the old one gone first.
     engine.turns.wait(lambda: not engine.other_jobs.parting)
     with Asking(runtime.contexts()) as asking:
         largest, peers = _met(context, do, root, link, first, asking.offer())
         cid = asking.take(largest)
+
     return communicator.make(cid, context.members, peers, parent=context)
 
 
 def _met(
-    context: Context, do: Algorithms, root: int, link: Callable[[], socket.socket], first: bool | None, offer: int
+    context: Context,
+    do: Algorithms,
+    root: int,
+    link: Callable[[], socket.socket],
+    first: bool | None,
+    offer: int,
 ) -> tuple[int, list[int]]:
     """Return the maximum of all offers for a context id, and the ranks of the other group here."""
+
+    # Listeners first: their ports stand in the facts, so no proc connects in vain.
     engine = runtime.engine()
     me = engine.job.procs[engine.rank]
     listener = listen(addresses.to_text(me.ipv6))
     mine = {**visitors.fact(engine, listener.getsockname()[1]), "cid": offer}
     rows = run(context, do.allgather(json.dumps(mine).encode(), Prefixed(), 0))
     ours = [json.loads(bytes(row)) for row in rows]
+
+    # The root talks in a thread: another proc of its group may need its channels to get here.
     said: bytes | None = None
     if context.rank == root:
-        said = json.dumps(visitors.meanwhile(engine, lambda: _leaders(engine, link, ours, first))).encode()
+        said = json.dumps(
+            visitors.meanwhile(engine, lambda: _leaders(engine, link, ours, first))
+        ).encode()
+
     met = json.loads(bytes(run(context, do.bcast(root, said))))
     if "error" in met:
         listener.close()
         raise error(met["class"], met["error"])
+
     groups = met["groups"]
     peers = visitors.meet(engine, listener, groups, met["key"], met["tag_ub"])
+
+    # The largest offer of both groups is the context id, as in 4.8.
     return max(one["cid"] for group in groups for one in group), peers
 
 
-def _leaders(engine: Engine, link: Callable[[], socket.socket], ours: Sequence[Fact], first: bool | None) -> Facts:
-    """Return what both roots know after their talk: both groups, or an error for all of ours."""
+def _leaders(
+    engine: Engine,
+    link: Callable[[], socket.socket],
+    ours: Sequence[Fact],
+    first: bool | None,
+) -> Facts:
+    """Return the outcome of the roots' talk: both groups, or an error for all of ours."""
+
+    # A failure is a result, not an exception: the procs of this group wait for the broadcast.
     try:
         with link() as sock:
             key = os.urandom(32).hex()
-            told = {**visitors.terms(engine), "procs": list(ours), "key": key, "tag_ub": engine.job.tag_ub}
+            told = {
+                **visitors.terms(engine),
+                "procs": list(ours),
+                "key": key,
+                "tag_ub": engine.job.tag_ub,
+            }
             theirs = visitors.talk(sock, told)
     except PeerError as failure:
         return {"error": failure.message, "class": "ERR_PORT"}
     except MPIException as failure:
         return {"error": failure.detail, "class": failure.Get_error_class()}
+
     refused = visitors.refusal(engine, theirs)
     if refused:
         return {"error": refused, "class": "ERR_OTHER"}
+
     others = theirs["procs"]
     if first is None:
-        first = (ours[0]["address"], ours[0]["pid"]) < (others[0]["address"], others[0]["pid"])
+        # Both ends of a joined socket are alike, so the names of the first procs decide.
+        first = (ours[0]["address"], ours[0]["pid"]) < (
+            others[0]["address"],
+            others[0]["pid"],
+        )
+
+    # Both roots have sent a key. That of the accepting group counts.
     return {
         "groups": [ours, others] if first else [others, ours],
         "key": key if first else theirs["key"],
@@ -178,6 +267,7 @@ def _leaders(engine: Engine, link: Callable[[], socket.socket], ours: Sequence[F
 def _port(name: str) -> Port:
     if name not in _ports:
         raise error("ERR_PORT", f"port {name!r} is not open at this process")
+
     return _ports[name]
 
 
@@ -188,9 +278,20 @@ def _start(
     stdout: int | None,
     folder: str | None = None,
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", _IMPIRUN, os.path.dirname(impi.__path__[0]), *arguments]  # noqa: PTH120
-    # Where MPI libraries are is true of the machine; all else is of this job.
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("IMPI_") or k.startswith(PREFIX)}
+    command = [
+        sys.executable,
+        "-c",
+        _IMPIRUN,
+        os.path.dirname(impi.__path__[0]),  # noqa: PTH120
+        *arguments,
+    ]
+    # The places of MPI libraries hold for the machine; all other variables belong to this job.
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith("IMPI_") or k.startswith(PREFIX)
+    }
+    # A session of its own, which signals of the parents' terminal do not reach.
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -200,38 +301,53 @@ def _start(
         start_new_session=True,
     )
     started.append(process)
+
     return process
 
 
 def _placing(info: Info) -> list[str]:
     """Return the options for the client's library: that of this process, or ``impi_vendor``."""
+
     own = runtime.engine().other_jobs.launched
     chosen = (info.Get("impi_vendor") if info else None) or own["vendor"]
     prefix = own["prefix"] if chosen == own["vendor"] else ""
+
     return ["--vendor", chosen, *(["--prefix", prefix] if prefix else [])]
 
 
 @contextmanager
 def _terms(engine: Engine) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Give options and variables with which a client agrees on what the engine's job has agreed on.
+    """Yield options and variables that make a client agree on the terms of the engine's job.
 
-    :func:`impi.rank.engine.job.visitors.terms` has what must be equal.
+    :func:`impi.rank.engine.job.visitors.terms` has the facts that must be equal.
     """
+
     job = engine.job
+
     options = [] if job.native else ["--external32"]
     for name, value in visitors.terms(engine).items():
         if name.startswith("--") and value != []:
-            options += [name, ",".join(value) if isinstance(value, list) else str(value)]
+            options += [
+                name,
+                ",".join(value) if isinstance(value, list) else str(value),
+            ]
+
+    # Every client of the new job reads the file at its start, so it lives until their procs are
+    # here.
     with tempfile.NamedTemporaryFile("w", suffix=".json") as table:
         if job.decisions is not None:
             table.write(job.decisions.to_json())
             table.flush()
             options += ["--tuning", table.name]
+
         yield options, {"IMPI_VERIFY": str(job.verify)}
 
 
 def _alive(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Exception ERR_SPAWN: a part of the new job has ended."""
+    """Raise Exception ERR_SPAWN if a part of the new job has ended."""
     for process in started:
         if process.poll() is not None:
-            raise error("ERR_SPAWN", f"the new job has ended with exit code {process.returncode} before it was here")
+            raise error(
+                "ERR_SPAWN",
+                f"the new job has ended with exit code {process.returncode} before it was here",
+            )

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 __all__ = ["GROUP_EMPTY", "GROUP_NULL", "Group"]
 
 PROCESS_SETS: Final = ("mpi://WORLD", "mpi://SELF")
-"""Those of every job (MPI 4.1, 11.3.2)."""
+"""The process sets of every job (MPI 4.1, 11.3.2)."""
 
 
 class _GroupState(State):
     __slots__ = ("attached", "me", "ranks")
 
-    def __init__(self, ranks: RankSet, me: int, attached: Attached | None = None) -> None:
+    def __init__(
+        self, ranks: RankSet, me: int, attached: Attached | None = None
+    ) -> None:
         super().__init__()
         self.ranks = ranks
         self.me = me
@@ -36,20 +38,25 @@ class Group(Handle):
     """Group of procs; null by default. Raises ``ERR_GROUP`` (null), ``ERR_RANK``, ``ERR_ARG``."""
 
     @classmethod
-    def _of(cls, members: Iterable[int], me: int, attached: Attached | None = None) -> Self:
+    def _of(
+        cls, members: Iterable[int], me: int, attached: Attached | None = None
+    ) -> Self:
         """Return the group of these world ranks; ``me`` is the caller's."""
         return cls._new(RankSet(members), me, attached)
 
     @classmethod
     def _new(cls, ranks: RankSet, me: int, attached: Attached | None = None) -> Self:
+        # MPI has one empty group, MPI_GROUP_EMPTY.
         if not ranks.members and cls is Group:
             return cls._wrap(_EMPTY)
+
         return cls._wrap(_GroupState(ranks, me, attached))
 
     def _live(self) -> _GroupState:
         state = self._state
         if not isinstance(state, _GroupState):
             raise error("ERR_GROUP", "null group")
+
         return state
 
     @property
@@ -66,13 +73,18 @@ class Group(Handle):
     size = property(Get_size, doc="number of procs")
     rank = property(Get_rank, doc="rank of the caller")
 
-    def Translate_ranks(self, ranks: Sequence[int] | None = None, group: Group | None = None) -> list[int]:
+    def Translate_ranks(
+        self, ranks: Sequence[int] | None = None, group: Group | None = None
+    ) -> list[int]:
         """Return ranks in ``group`` (default: world) of ``ranks`` of this group (default: all)."""
+
         mine = self._live().ranks
+
         chosen = range(len(mine)) if ranks is None else row(ranks)
         if group is None:
             top = max(mine.members, default=-1) + 1
             return mine.translate(chosen, RankSet(range(top)))
+
         return mine.translate(chosen, _checked(group).ranks)
 
     def Compare(self, group: Group) -> int:
@@ -83,11 +95,15 @@ class Group(Handle):
         return self._wrap(_GroupState(state.ranks, state.me, state.attached))
 
     @classmethod
-    def _combined(cls, how: Callable[[RankSet, RankSet], RankSet], group1: Group, group2: Group) -> Self:
+    def _combined(
+        cls, how: Callable[[RankSet, RankSet], RankSet], group1: Group, group2: Group
+    ) -> Self:
         one, other = _checked(group1), _checked(group2)
         # The empty group does not know the caller.
         return cls._new(
-            how(one.ranks, other.ranks), one.me if one.me >= 0 else other.me, one.attached or other.attached
+            how(one.ranks, other.ranks),
+            one.me if one.me >= 0 else other.me,
+            one.attached or other.attached,
         )
 
     @classmethod
@@ -131,7 +147,14 @@ class Group(Handle):
 def process_set(name: str) -> Sequence[int]:
     """Return the world ranks of a process set, empty if it is unknown; case does not matter."""
     engine = runtime.engine()
-    known = dict(zip(map(str.lower, PROCESS_SETS), (range(engine.ways.home), (engine.rank,)), strict=True))
+    known = dict(
+        zip(
+            map(str.lower, PROCESS_SETS),
+            (range(engine.ways.home), (engine.rank,)),
+            strict=True,
+        )
+    )
+
     return known.get(name.lower(), ())
 
 
@@ -140,12 +163,14 @@ def _triples(ranges: Iterable[Iterable[int]]) -> list[tuple[int, int, int]]:
     for each in ranges:
         first, last, stride = each
         triples.append((integer(first), integer(last), integer(stride)))
+
     return triples
 
 
 def _checked(group: Group) -> _GroupState:
     if not isinstance(group, Group):
         raise TypeError(f"expecting Group, got {type(group).__name__}")
+
     return group._live()
 
 

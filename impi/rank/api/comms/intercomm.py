@@ -34,11 +34,18 @@ class Intercomm(Comm):
         errhandler: Errhandler | None = None,
     ) -> Intercomm:
         tag = crc32(stringtag.encode())
+
         state = communicator.connect_groups(
-            COMM_WORLD._live(), local_group._ranks, local_leader, remote_group._ranks, remote_leader, tag
+            COMM_WORLD._live(),
+            local_group._ranks,
+            local_leader,
+            remote_group._ranks,
+            remote_leader,
+            tag,
         )
         if state is not None:
             _furnish(state, info, errhandler, local_group)
+
         return cast("Intercomm", cls._handle(state))
 
     def Get_remote_group(self) -> Group:
@@ -54,7 +61,9 @@ class Intercomm(Comm):
     def Merge(self, high: bool = False) -> Intracomm:
         """Merge both groups; the group with ``high`` comes second (IMPI 4.9)."""
         self._live()
-        return cast("Intracomm", self._handle(communicator.merge(self._alive(), bool(high))))
+        return cast(
+            "Intracomm", self._handle(communicator.merge(self._alive(), bool(high)))
+        )
 
 
 Comm._kinds["inter"] = Intercomm

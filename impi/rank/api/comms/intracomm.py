@@ -21,7 +21,14 @@ from impi.rank.api.comms.comm import Comm
 from impi.rank.api.comms.communicator import Communicator
 from impi.rank.api.comms.groups import Group
 from impi.rank.api.constants import UNDEFINED, UNWEIGHTED, WEIGHTS_EMPTY
-from impi.rank.api.handles import INFO_NULL, Errhandler, Info, guarded_collective, integer, row
+from impi.rank.api.handles import (
+    INFO_NULL,
+    Errhandler,
+    Info,
+    guarded_collective,
+    integer,
+    row,
+)
 
 if TYPE_CHECKING:
     from impi.rank.api.comms.intercomm import Intercomm
@@ -53,7 +60,12 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
     def Create_group(self, group: Group, tag: int = 0) -> Intracomm:
         """Create a communicator of ``group``; only its members call it."""
         self._live()
-        return cast("Intracomm", self._handle(communicator.create_group(self._live(), group._ranks, integer(tag))))
+        return cast(
+            "Intracomm",
+            self._handle(
+                communicator.create_group(self._live(), group._ranks, integer(tag))
+            ),
+        )
 
     @classmethod
     def Create_from_group(
@@ -64,40 +76,64 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
         """Create one of ``group``; only its members call it, in one order with other such calls."""
-        state = communicator.create_group(COMM_WORLD._live(), group._ranks, crc32(stringtag.encode()))
+        state = communicator.create_group(
+            COMM_WORLD._live(), group._ranks, crc32(stringtag.encode())
+        )
         if state is not None:
             _furnish(state, info, errhandler, group)
+
         return cast("Intracomm", cls._handle(state))
 
-    def Create_intercomm(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0) -> Intercomm:
+    def Create_intercomm(
+        self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int = 0
+    ) -> Intercomm:
         """Connect this group with that of a leader known to ``peer_comm`` (IMPI 4.8)."""
+
         size = self.Get_size()
         if not 0 <= local_leader < size:
-            raise error("ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}")
+            raise error(
+                "ERR_RANK", f"the local leader {local_leader} is not in 0..{size - 1}"
+            )
+
+        # Only the leader uses the peer communicator (4.8); elsewhere these arguments mean nothing.
         if self.Get_rank() == local_leader:
             peer_comm._checked(remote_leader, tag)
+
         return self._connect(local_leader, peer_comm, remote_leader, tag)
 
-    def _connect(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int) -> Intercomm:
+    def _connect(
+        self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int
+    ) -> Intercomm:
         peer = peer_comm._alive() if self.Get_rank() == local_leader else None
-        state = communicator.connect(self._alive(), local_leader, peer, remote_leader, tag)
+        state = communicator.connect(
+            self._alive(), local_leader, peer, remote_leader, tag
+        )
         return cast("Intercomm", self._handle(state))
 
     def Create_endpoints(self, num_ep: int, info: Info = INFO_NULL) -> list[Intracomm]:
         """Return communicators of this process, each a rank of its own for a thread; collective."""
-        from importlib import import_module  # few programs need it, and its class is made of this one
+        # Few programs need it, and its class is made of this one
+        from importlib import import_module
 
-        return cast("list[Intracomm]", import_module("impi.rank.api.comms.lcos.endpoints").create(self, num_ep))
+        return cast(
+            "list[Intracomm]",
+            import_module("impi.rank.api.comms.lcos.endpoints").create(self, num_ep),
+        )
 
     # ---- topologies ------------------------------------------------------------------------------
 
     def Create_cart(
-        self, dims: Sequence[int], periods: Sequence[bool] | None = None, reorder: bool = False
+        self,
+        dims: Sequence[int],
+        periods: Sequence[bool] | None = None,
+        reorder: bool = False,
     ) -> Cartcomm:
         """Arrange the first procs as a grid, ranks unchanged; COMM_NULL for other procs."""
         return cast("Cartcomm", self._arranged(self._cart(dims, periods)))
 
-    def Create_graph(self, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> Graphcomm:
+    def Create_graph(
+        self, index: Sequence[int], edges: Sequence[int], reorder: bool = False
+    ) -> Graphcomm:
         """Arrange the first procs as a graph, ranks unchanged; COMM_NULL for other procs.
 
         ``index`` may begin with an extra 0, as usual in adjacency arrays.
@@ -117,7 +153,11 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         into = _weights(sourceweights, len(incoming))
         out = _weights(destweights, len(outgoing))
         weights = None if into is None and out is None else (into or (), out or ())
-        return cast("Distgraphcomm", self._of_graph(DistGraph(incoming, outgoing, weights), info))
+
+        return cast(
+            "Distgraphcomm",
+            self._of_graph(DistGraph(incoming, outgoing, weights), info),
+        )
 
     def Create_dist_graph(
         self,
@@ -129,19 +169,33 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         reorder: bool = False,
     ) -> Distgraphcomm:
         """Create a graph; procs name any edges: ``degrees[i]`` of them begin at ``sources[i]``."""
+
         starts = self._ranks_in(sources)
         counts = [degrees] * len(starts) if isinstance(degrees, int) else row(degrees)
+
         ends = self._ranks_in(destinations)
         if len(counts) != len(starts) or sum(counts) != len(ends):
-            raise ValueError(f"expecting {sum(counts)} destinations of {len(starts)} sources, got {len(ends)}")
+            raise ValueError(
+                f"expecting {sum(counts)} destinations of {len(starts)} sources, got {len(ends)}"
+            )
+
         weight = _weights(weights, len(ends))
         begins = chain.from_iterable(map(repeat, starts, counts))
         rows = zip(begins, ends, weight or [0] * len(ends), strict=True)
+        # A proc may name edges of any others, so only an allgather tells each its neighbours.
         mine = bytes([weight is not None]) + b"".join(_EDGE.pack(*row) for row in rows)
-        pieces = [bytes(piece) for piece in self._complete(self._algorithms.allgather(mine, Prefixed(), 0))]
-        return cast("Distgraphcomm", self._of_graph(_graph_at(self.Get_rank(), pieces), info))
+        pieces = [
+            bytes(piece)
+            for piece in self._complete(self._algorithms.allgather(mine, Prefixed(), 0))
+        ]
 
-    def Cart_map(self, dims: Sequence[int], periods: Sequence[bool] | None = None) -> int:
+        return cast(
+            "Distgraphcomm", self._of_graph(_graph_at(self.Get_rank(), pieces), info)
+        )
+
+    def Cart_map(
+        self, dims: Sequence[int], periods: Sequence[bool] | None = None
+    ) -> int:
         return self._mapped(self._cart(dims, periods).size)
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
@@ -149,18 +203,24 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
     # ---- processes that come later ---------------------------------------------------------------
 
-    def Accept(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+    def Accept(
+        self, port_name: str, info: Info = INFO_NULL, root: int = 0
+    ) -> Intercomm:
         """Wait at a port of ``root`` for a group that connects; collective (MPI 4.1, 11.9.2)."""
         from impi.rank.api.comms import dynamic  # few programs need it
 
         self._live()
+
         return self._handle(dynamic.accept(self._alive(), port_name, root))  # type: ignore[no-any-return]
 
-    def Connect(self, port_name: str, info: Info = INFO_NULL, root: int = 0) -> Intercomm:
+    def Connect(
+        self, port_name: str, info: Info = INFO_NULL, root: int = 0
+    ) -> Intercomm:
         """Connect to the group that accepts at a port; collective (MPI 4.1, 11.9.3)."""
         from impi.rank.api.comms import dynamic
 
         self._live()
+
         return self._handle(dynamic.connect(self._alive(), port_name, root))  # type: ignore[no-any-return]
 
     def Spawn(
@@ -174,12 +234,19 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
     ) -> Intercomm:
         """Start ``maxprocs`` processes of a program; collective (MPI 4.1, 11.8.2).
 
-        Only ``root`` looks at what is given.
+        Only the arguments of ``root`` count.
         """
-        told = ([command or ""], [args], [maxprocs], [info]) if self.Get_rank() == root else ([], [], [], [])
+
+        told = (
+            ([command or ""], [args], [maxprocs], [info])
+            if self.Get_rank() == root
+            else ([], [], [], [])
+        )
+
         found = self._spawned(*told, root)
         if errcodes is not None:
             errcodes[:] = [0] * found.Get_remote_size()
+
         return found
 
     def Spawn_multiple(
@@ -193,18 +260,29 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
     ) -> Intercomm:
         """Start processes of several programs as one job; collective (MPI 4.1, 11.8.3).
 
-        ``args`` in one word, one number and one object are those of every program. Only ``root``
-        looks at them.
+        A single word, number or object counts for every program. Only the arguments of ``root``
+        count.
 
         Raises:
-            ValueError: what is given for each program is not of one length.
+            ValueError: the lists of words, numbers and objects differ in length.
         """
-        told = _programs(command, args, maxprocs, info) if self.Get_rank() == root else ([], [], [], [])
+
+        told = (
+            _programs(command, args, maxprocs, info)
+            if self.Get_rank() == root
+            else ([], [], [], [])
+        )
+
         found = self._spawned(*told, root)
         if errcodes is not None:
             # Only the root knows the programs: elsewhere the caller's own lists give the shape.
-            counts = told[2] or (_numbers(maxprocs, len(command)) if command else [found.Get_remote_size()])
+            counts = told[2] or (
+                _numbers(maxprocs, len(command))
+                if command
+                else [found.Get_remote_size()]
+            )
             errcodes[:] = [[0] * count for count in counts]
+
         return found
 
     def _spawned(
@@ -223,6 +301,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
             for name, more in zip(commands, args, strict=True)
         ]
         state = dynamic.spawn(self._alive(), argv, counts, infos, root)
+
         return self._handle(state)  # type: ignore[no-any-return]
 
     # ---- inside ----------------------------------------------------------------------------------
@@ -233,46 +312,74 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
             wraps = (bool(periods),) * len(extents)
         else:
             wraps = tuple(map(bool, row(periods)))
+
         if len(wraps) != len(extents):
             raise ValueError(f"expecting {len(extents)} periods, got {len(wraps)}")
+
         if any(extent < 1 for extent in extents):
-            raise error("ERR_DIMS", f"a grid of {list(extents)} has a dimension without processes")
+            raise error(
+                "ERR_DIMS",
+                f"a grid of {list(extents)} has a dimension without processes",
+            )
+
         return Cart(extents, wraps)
 
     def _graph(self, index: Sequence[int], edges: Sequence[int]) -> Graph:
         ends, targets = row(index), self._ranks_in(edges)
         if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(targets):
             ends = ends[1:]
+
         if ends != sorted(ends) or (ends[-1] if ends else 0) != len(targets):
-            raise error("ERR_TOPOLOGY", f"the index of a graph of {len(targets)} edges cannot be {ends}")
+            raise error(
+                "ERR_TOPOLOGY",
+                f"the index of a graph of {len(targets)} edges cannot be {ends}",
+            )
+
         return Graph(tuple(ends), targets)
 
     def _ranks_in(self, ranks: Sequence[int] | None) -> tuple[int, ...]:
         size = self.Get_size()
+
         chosen = tuple(row(() if ranks is None else ranks))
         for rank in chosen:
             if not 0 <= rank < size:
-                raise error("ERR_RANK", f"an edge names rank {rank}, which is not in 0..{size - 1}")
+                raise error(
+                    "ERR_RANK",
+                    f"an edge names rank {rank}, which is not in 0..{size - 1}",
+                )
+
         return chosen
 
     def _arranged(self, topology: Cart | Graph) -> Any:
         members = self._live().members
         if topology.size > len(members):
-            raise error("ERR_ARG", f"a topology of {topology.size} processes does not fit into {len(members)}")
+            raise error(
+                "ERR_ARG",
+                f"a topology of {topology.size} processes does not fit into {len(members)}",
+            )
+
+        # The first procs, in their order. IMPI has no clause on topologies, so procs of two
+        # implementations could not agree on another one.
         state = communicator.create(self._alive(), members[: topology.size])
         if state is not None:
             state.topology = topology
+
         return self._handle(state)
 
     def _of_graph(self, graph: DistGraph, info: Info) -> Any:
         state = communicator.duplicate(self._alive())
         state.topology = graph
         _furnish(state, info, None)
+
         return self._handle(state)
 
     def _mapped(self, size: int) -> int:
         if size > self.Get_size():
-            raise error("ERR_ARG", f"a topology of {size} processes does not fit into {self.Get_size()}")
+            raise error(
+                "ERR_ARG",
+                f"a topology of {size} processes does not fit into {self.Get_size()}",
+            )
+
         rank = self.Get_rank()
         return rank if rank < size else UNDEFINED
 
@@ -285,27 +392,42 @@ COMM_WORLD: Final = Intracomm()
 """Null until :mod:`impi.rank.api.comms.world` joins the job; importing the classes must not."""
 
 
-def _furnish(state: Communicator, info: Info, errhandler: Errhandler | None, group: Group | None = None) -> None:
+def _furnish(
+    state: Communicator,
+    info: Info,
+    errhandler: Errhandler | None,
+    group: Group | None = None,
+) -> None:
     """Set hints and handler of a new communicator; ``group``: its session's buffer, too."""
     if info:
         state.info.update(info)
+
     if errhandler is not None:
         state.errhandler = Errhandler(errhandler)
+
     if group is not None:
         state.attached.beyond = group._live().attached
 
 
 def _graph_at(rank: int, pieces: Sequence[bytes]) -> DistGraph:
     """Return the graph at a rank; a piece: whether a proc gave weights, then the edges it named."""
+
     edges = [edge for piece in pieces for edge in _EDGE.iter_unpack(piece[1:])]
     into = [(start, weight) for start, end, weight in edges if end == rank]
     out = [(end, weight) for start, end, weight in edges if start == rank]
     weights = tuple(weight for _, weight in into), tuple(weight for _, weight in out)
     weighted = any(piece[0] for piece in pieces)
-    return DistGraph(tuple(start for start, _ in into), tuple(end for end, _ in out), weights if weighted else None)
+
+    return DistGraph(
+        tuple(start for start, _ in into),
+        tuple(end for end, _ in out),
+        weights if weighted else None,
+    )
 
 
-_Programs: TypeAlias = tuple[list["FileName"], list[Sequence[str] | None], list[int], list[Info]]
+_Programs: TypeAlias = tuple[
+    list["FileName"], list[Sequence[str] | None], list[int], list[Info]
+]
 
 
 def _programs(
@@ -315,38 +437,53 @@ def _programs(
     info: Sequence[Info] | Info,
 ) -> _Programs:
     """Return commands, arguments, numbers of processes and Info objects, one for each program."""
+
     if isinstance(command, str | bytes | os.PathLike):
         raise ValueError("expecting a sequence of path-like")
+
     commands = list(command or ())
-    given: list[Sequence[str]] = _each(() if args is None else args, not args or isinstance(args, str), len(commands))
+    given: list[Sequence[str]] = _each(
+        () if args is None else args, not args or isinstance(args, str), len(commands)
+    )
     words: list[Sequence[str] | None] = [*given]
     infos = _each(info, isinstance(info, Info), len(commands))
+
     return commands, words, _numbers(maxprocs, len(commands)), infos
 
 
 def _numbers(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
-    return _each(1 if maxprocs is None else maxprocs, not hasattr(maxprocs, "__len__"), count)
+    return _each(
+        1 if maxprocs is None else maxprocs, not hasattr(maxprocs, "__len__"), count
+    )
 
 
 def _each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
-    """Return what each of ``count`` programs has: ``given``, or one for each."""
+    """Return the values of ``count`` programs: ``given`` for all, or one for each."""
+
     if alone:
         return [cast("T", given)] * count
+
     values = list(cast("Sequence[T]", given))
     if len(values) != count:
         raise ValueError(f"expecting {count} items, got {len(values)}")
+
     return values
 
 
 def _weights(weights: Any, degree: int) -> tuple[int, ...] | None:
     """Check weights; return None for a graph without weights."""
+
     if weights is None or (isinstance(weights, int) and weights == UNWEIGHTED):
         return None
+
     if isinstance(weights, int) and weights == WEIGHTS_EMPTY:
         if degree:
             raise ValueError("empty weights but nonzero degree")
+
         return ()
+
     chosen = tuple(row(weights))
     if len(chosen) != degree:
         raise ValueError(f"expecting {degree} weights, got {len(chosen)}")
+
     return chosen

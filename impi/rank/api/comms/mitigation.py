@@ -1,8 +1,8 @@
 """The calls on a communicator after a failure, as mpi4py has them (User-Level Failure Mitigation).
 
 In a job without ``--resilient`` no proc is ever lost: these calls work all the same, if all clients
-are ours. Agree and Shrink are agreements (:mod:`impi.rank.engine.recovery`) on what the procs vote
-for: the flag, who has failed, who was acknowledged, and the largest context id (IMPI 4.3.1).
+are ours. Agree and Shrink are agreements (:mod:`impi.rank.engine.recovery`). The procs vote on the
+flag, the failed procs, the acknowledged ones, and the largest context id (IMPI 4.3.1).
 """
 
 from __future__ import annotations
@@ -39,9 +39,12 @@ class Mitigation:
         """Let all calls on the communicator fail, at all its procs, those under way included."""
         context = self._common("MPI_Comm_revoke")
         engine = runtime.engine()
-        engine.recovery.revoke(context, f"rank {engine.rank} of MPI_COMM_WORLD has revoked it")
+        engine.recovery.revoke(
+            context, f"rank {engine.rank} of MPI_COMM_WORLD has revoked it"
+        )
 
     def Is_revoked(self) -> bool:
+        # A revocation is news, and a program that asks in a loop makes no other call.
         runtime.engine().turns.progress()
         return self._live().api.revoked is not None
 
@@ -51,29 +54,35 @@ class Mitigation:
         return Group._of(_failed(self._live()), runtime.engine().rank)
 
     def Ack_failed(self, num_to_ack: int | None = None) -> int:
-        """Acknowledge the first losses of :meth:`Get_failed`; return of how many the program knows.
+        """Acknowledge the first losses of :meth:`Get_failed`; return the number acknowledged.
 
         Receives from MPI_ANY_SOURCE wait again, once all losses are acknowledged.
         """
         context = self._live()
         failed = _failed(context)
-        return runtime.engine().losses.acknowledge(context, failed if num_to_ack is None else failed[:num_to_ack])
+
+        return runtime.engine().losses.acknowledge(
+            context, failed if num_to_ack is None else failed[:num_to_ack]
+        )
 
     def Agree(self, flag: int) -> int:
         """Return the bitwise AND of the flags of all procs that live; between groups, the other's.
 
         Raises:
-            Exception: ERR_PROC_FAILED, at all procs: of some loss not all of them know.
+            Exception: ERR_PROC_FAILED, at all procs: not all of them have acknowledged every loss.
         """
         agreed: list[int] = []
         self._agree("MPI_Comm_agree", flag, agreed.append).Wait()
+
         return agreed[0]
 
     def Iagree(self, flag: Buffer) -> Request:
         """Start an agreement; ``flag`` is one C int, which is replaced by the result."""
+
         place = memoryview(flag).cast("B")
         if place.nbytes != 4:
             raise ValueError("flag: expecting int buffer of length one")
+
         number = place.cast("i")
 
         def put(agreed: int) -> None:
@@ -86,6 +95,7 @@ class Mitigation:
 
         def finish(value: Value) -> None:
             put(value["flags"][_group(context.peers)])
+
             unknown = sorted({*value["failed"]} - {*value["acked"]})
             if unknown:
                 raise error(
@@ -97,31 +107,46 @@ class Mitigation:
 
     def _common(self, call: str) -> Context:
         """Return the context; Exception ERR_UNSUPPORTED_OPERATION: not all procs have ``call``."""
+
         context, engine = self._live(), runtime.engine()
         if not engine.job.is_ours:
             raise error(
                 "ERR_UNSUPPORTED_OPERATION",
                 f"{call} needs a version of ours at all clients, and one of this job offers IMPI 0.0 only",
             )
+
         if engine.other_jobs.has_members(context):
-            raise error("ERR_UNSUPPORTED_OPERATION", f"{call} takes procs of one job, not those that came later")
+            raise error(
+                "ERR_UNSUPPORTED_OPERATION",
+                f"{call} takes procs of one job, not those that came later",
+            )
+
         return context
 
 
 def start_shrunk(context: Context) -> tuple[Communicator, Request]:
     """Start to make a communicator of the procs that live; usable once the request is complete."""
+
     made = Communicator()
     made.is_inter = context.is_inter
     asking = Asking(runtime.contexts())
 
     def finish(value: Value) -> None:
         with asking:
+            # The maximum of all offers (4.3.1), which has travelled with the agreement.
             cid = asking.take(value["largest"])
+
         lost = {*value["failed"]}
         members = [world for world in context.members if world not in lost]
-        peers = [world for world in context.peers if world not in lost] if context.is_inter else None
+
+        peers = (
+            [world for world in context.peers if world not in lost]
+            if context.is_inter
+            else None
+        )
         if peers is not None and not peers:
             raise error("ERR_PROC_FAILED", "all procs of the remote group are lost")
+
         communicator.make(cid, members, peers, parent=context, made=made)
 
     return made, Request._of(_begin(context, 0, finish, asking.offer()))
@@ -133,7 +158,9 @@ def agree(context: Context) -> None:
     runtime.engine().turns.wait(lambda: operation.done)
 
 
-def _begin(context: Context, flag: int, finish: Callable[[Value], None], offer: int = 0) -> AgreementOperation:
+def _begin(
+    context: Context, flag: int, finish: Callable[[Value], None], offer: int = 0
+) -> AgreementOperation:
     """Begin an agreement; ``offer``: for the id of a new communicator."""
     engine = runtime.engine()
     value = {
@@ -142,6 +169,7 @@ def _begin(context: Context, flag: int, finish: Callable[[Value], None], offer: 
         "acked": engine.losses.acknowledged(context),
         "largest": offer,
     }
+
     return engine.recovery.agree(context, value, finish)
 
 

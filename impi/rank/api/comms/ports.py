@@ -1,6 +1,6 @@
 """Ports of a job, and the way from a job that was spawned to its parents.
 
-What they are made of is :mod:`.dynamic`, which few programs need. Published names are kept by a
+The work is in :mod:`.dynamic`, which few programs need. Published names are kept by a
 rendezvous server (:mod:`impi.protocol.startup.names`): that of the own job if nothing says another.
 """
 
@@ -25,11 +25,12 @@ __all__ = ["Close_port", "Lookup_name", "Open_port", "Publish_name", "Unpublish_
 def Open_port(info: Info = INFO_NULL) -> str:
     """Return the name of a new port at this process, for :meth:`Intracomm.Accept`.
 
-    The name has a secret: whoever knows it can connect, nobody else.
+    The name holds a secret: only a process that knows the name can connect.
     """
     from impi.rank.api.comms import dynamic
 
     runtime.engine()
+
     return dynamic.open_port()
 
 
@@ -76,13 +77,16 @@ def _ask(act: str, service: str, port: str, info: Info) -> str:
         answer = named.ask(where, key, act, service, port)
     except ImpiError as failure:
         raise error("ERR_SERVICE", failure.message) from None
+
     if answer.error:
         raise error(answer.error, f"{answer.why} at {where}")
+
     return answer.port
 
 
 def _server(info: Info) -> tuple[str, bytes]:
     own = runtime.engine().other_jobs.names
+
     where = (info.Get("impi_server") if info else None) or NAMESERVER.of(os.environ)
     if not where and own is None:
         raise error(
@@ -90,9 +94,13 @@ def _server(info: Info) -> tuple[str, bytes]:
             "this process has no server of names: set IMPI_NAMESERVER, or the info key impi_server, to HOST:PORT of an "
             "'impirun -server', and IMPI_AUTH_SECRET to its secret",
         )
+
     # impirun tells procs the key in place of the secret; one in the environment is of another job.
-    if own is not None and not (os.environ.get(AUTH_SECRET.variable) or os.environ.get(AUTH_KEY.variable)):
+    if own is not None and not (
+        os.environ.get(AUTH_SECRET.variable) or os.environ.get(AUTH_KEY.variable)
+    ):
         return where or own[0], bytes.fromhex(own[1])
+
     from impi.protocol.startup.auth import names_key
 
     return where or (own[0] if own else ""), names_key(os.environ)
@@ -100,12 +108,16 @@ def _server(info: Info) -> tuple[str, bytes]:
 
 def parents(world: Communicator) -> Communicator | None:
     """Connect all processes of a job that was spawned to its parents; None: it was not."""
+
+    # Removed, so that programs that this process starts do not connect as well.
     name = os.environ.pop(PARENT, "")
     if not name:
         return None
+
     told = os.environ.pop(NAMES, "").split()
     if told:  # the names of the parents are those of their children
         runtime.engine().other_jobs.names = (told[0], told[1])
+
     from impi.rank.api.comms import dynamic
 
     return dynamic.connect(world, name, 0)

@@ -11,7 +11,16 @@ from typing import Final, Self
 from impi.protocol.semantics.errors import error
 from impi.rank.api import runtime
 from impi.rank.api.comms.groups import PROCESS_SETS, Group, process_set
-from impi.rank.api.handles import INFO_NULL, Errhandler, Handle, HasErrhandler, Info, State, guarded, initial
+from impi.rank.api.handles import (
+    INFO_NULL,
+    Errhandler,
+    Handle,
+    HasErrhandler,
+    Info,
+    State,
+    guarded,
+    initial,
+)
 from impi.rank.api.p2p.bsend import Attached, BufferedSends
 
 __all__ = ["SESSION_NULL", "Session"]
@@ -49,7 +58,10 @@ class Session(Handle, HasErrhandler, BufferedSends):
     def Get_nth_pset(self, n: int, info: Info = INFO_NULL) -> str:
         self._live()
         if not 0 <= n < len(PROCESS_SETS):
-            raise error("ERR_ARG", f"process set {n} is not in 0..{len(PROCESS_SETS) - 1}")
+            raise error(
+                "ERR_ARG", f"process set {n} is not in 0..{len(PROCESS_SETS) - 1}"
+            )
+
         return PROCESS_SETS[n]
 
     def Get_info(self) -> Info:
@@ -60,7 +72,9 @@ class Session(Handle, HasErrhandler, BufferedSends):
         return Info.Create({"mpi_size": str(len(self._procs(pset_name)))})
 
     def Create_group(self, pset_name: str) -> Group:
-        return Group._of(self._procs(pset_name), runtime.engine().rank, self._live().attached)
+        return Group._of(
+            self._procs(pset_name), runtime.engine().rank, self._live().attached
+        )
 
     @property
     def _owner(self) -> _SessionState | None:
@@ -69,6 +83,7 @@ class Session(Handle, HasErrhandler, BufferedSends):
     def _live(self) -> _SessionState:
         if self._state is None:
             raise error("ERR_SESSION", "null session")
+
         return self._state
 
     _with_errhandler = _live
@@ -79,9 +94,14 @@ class Session(Handle, HasErrhandler, BufferedSends):
 
     def _procs(self, name: str) -> Sequence[int]:
         self._live()
+
         members = process_set(name)
         if not members:
-            raise error("ERR_ARG", f"there is no process set {name!r}; there are {', '.join(PROCESS_SETS)}")
+            raise error(
+                "ERR_ARG",
+                f"there is no process set {name!r}; there are {', '.join(PROCESS_SETS)}",
+            )
+
         return members
 
 

@@ -35,18 +35,23 @@ class Topocomm(Intracomm, Neighborhood):
             # Data sent down a dimension comes from above, even if both are one process.
             other_ends = [number ^ 1 for number in range(len(neighbors))]
             return Edges(neighbors, neighbors, range(len(neighbors)), other_ends)
+
         if isinstance(topology, Graph):
             neighbors = topology.neighbors(rank)
             return Edges(neighbors, neighbors)
+
         if isinstance(topology, DistGraph):
             return Edges(topology.sources, topology.destinations)
+
         raise TypeError("expecting a topology communicator")
 
     def _kept(self, kind: type[T]) -> T:
         """Return the topology, which the class of the handle says to be of that kind."""
+
         self._live()
         topology = self._alive().topology
         assert isinstance(topology, kind)
+
         return topology
 
     @property
@@ -61,8 +66,12 @@ class Topocomm(Intracomm, Neighborhood):
 
     indegree = property(lambda self: self.degrees[0], doc="number of incoming edges")
     outdegree = property(lambda self: self.degrees[1], doc="number of outgoing edges")
-    inedges = property(lambda self: self.inoutedges[0], doc="sources of the incoming edges")
-    outedges = property(lambda self: self.inoutedges[1], doc="destinations of the outgoing edges")
+    inedges = property(
+        lambda self: self.inoutedges[0], doc="sources of the incoming edges"
+    )
+    outedges = property(
+        lambda self: self.inoutedges[1], doc="destinations of the outgoing edges"
+    )
 
 
 @guarded_collective("Sub")
@@ -82,17 +91,28 @@ class Cartcomm(Topocomm):
     def Get_topo(self) -> tuple[list[int], list[int], list[int]]:
         """Return dimensions, periods (0 or 1), and the caller's coordinates."""
         grid = self._kept(Cart)
-        return (list(grid.dims), [int(wrap) for wrap in grid.periods], grid.coords(self.Get_rank()))
+        return (
+            list(grid.dims),
+            [int(wrap) for wrap in grid.periods],
+            grid.coords(self.Get_rank()),
+        )
 
-    topo = property(Get_topo, doc="dimensions, which of them are periodic, and where the caller is")
+    topo = property(
+        Get_topo, doc="dimensions, which of them are periodic, and where the caller is"
+    )
     dims = property(lambda self: self.Get_topo()[0], doc="dimensions")
-    periods = property(lambda self: self.Get_topo()[1], doc="which dimensions are periodic")
+    periods = property(
+        lambda self: self.Get_topo()[1], doc="which dimensions are periodic"
+    )
     coords = property(lambda self: self.Get_topo()[2], doc="where the caller is")
 
     def Get_cart_rank(self, coords: Sequence[int]) -> int:
         where = row(coords)
         if len(where) != self.Get_dim():
-            raise ValueError(f"expecting {self.Get_dim()} coordinates, got {len(where)}")
+            raise ValueError(
+                f"expecting {self.Get_dim()} coordinates, got {len(where)}"
+            )
+
         return self._kept(Cart).rank(where)
 
     def Get_coords(self, rank: int) -> list[int]:
@@ -104,13 +124,17 @@ class Cartcomm(Topocomm):
 
     def Sub(self, remain_dims: Sequence[bool]) -> Cartcomm:
         """Split into grids of the remaining dimensions; the other coordinates are fixed."""
+
         remain = [bool(keep) for keep in row(remain_dims)]
         if len(remain) != self.Get_dim():
             raise ValueError(f"expecting {self.Get_dim()} flags, got {len(remain)}")
+
         part, number, place = self._kept(Cart).part(self.Get_rank(), remain)
+
         state = communicator.split(self._alive(), number, place)
         if state is not None:
             state.topology = part
+
         return cast("Cartcomm", self._handle(state))
 
 
@@ -133,23 +157,30 @@ class Graphcomm(Topocomm):
         return (list(self._kept(Graph).index), list(self._kept(Graph).edges))
 
     topo = property(Get_topo, doc="index and edges")
-    index = property(lambda self: self.Get_topo()[0], doc="where the edges of each node end")
+    index = property(
+        lambda self: self.Get_topo()[0], doc="where the edges of each node end"
+    )
     edges = property(lambda self: self.Get_topo()[1], doc="the edges of all nodes")
 
     def Get_neighbors_count(self, rank: int) -> int:
         return len(self.Get_neighbors(rank))
 
-    nneighbors = property(lambda self: self.Get_neighbors_count(self.Get_rank()), doc="number of neighbours")
+    nneighbors = property(
+        lambda self: self.Get_neighbors_count(self.Get_rank()),
+        doc="number of neighbours",
+    )
 
     def Get_neighbors(self, rank: int) -> list[int]:
         return self._kept(Graph).neighbors(rank)
 
-    neighbors = property(lambda self: self.Get_neighbors(self.Get_rank()), doc="neighbours")
+    neighbors = property(
+        lambda self: self.Get_neighbors(self.Get_rank()), doc="neighbours"
+    )
 
 
 @guarded
 class Distgraphcomm(Topocomm):
-    """A communicator with a graph of which each proc knows its own edges."""
+    """A communicator with a graph; each proc knows its own edges."""
 
     @classmethod
     def _takes(cls, state: Communicator) -> bool:
@@ -159,9 +190,15 @@ class Distgraphcomm(Topocomm):
         own = self._kept(DistGraph)
         return (len(own.sources), len(own.destinations), own.weights is not None)
 
-    def Get_dist_neighbors(self) -> tuple[list[int], list[int], tuple[list[int], list[int]] | None]:
+    def Get_dist_neighbors(
+        self,
+    ) -> tuple[list[int], list[int], tuple[list[int], list[int]] | None]:
         own = self._kept(DistGraph)
-        weights = None if own.weights is None else (list(own.weights[0]), list(own.weights[1]))
+        weights = (
+            None
+            if own.weights is None
+            else (list(own.weights[0]), list(own.weights[1]))
+        )
         return (list(own.sources), list(own.destinations), weights)
 
 

@@ -1,9 +1,9 @@
 """Verification of collectives (IMPI_VERIFY): procs exchange descriptions before each call.
 
-:func:`install`, called by :mod:`impi.rank.api.comms.world`, puts checks into the two places that
-have room for them: the forms of each :class:`.operation_table.Collective`, and the guards of all
-other methods (:func:`impi.rank.api.handles.failing.wrapped`). Without it both are empty and nothing
-costs.
+How it works: :func:`install`, called by :mod:`impi.rank.api.comms.world`, puts checks into the two
+places that have room for them: the forms of each :class:`.operation_table.Collective`, and the
+guards of all other methods (:func:`impi.rank.api.handles.failing.wrapped`). Without it both are
+empty and nothing costs.
 
 A verified call makes a :class:`Call`: function, root, sizes, operation, values. :func:`_checked` is
 an algorithm of two phases: an allgather of the calls (between two groups: both lists), then the
@@ -30,7 +30,14 @@ from impi.base.records import replaced
 from impi.protocol.collectives import Algorithm, Prefixed
 from impi.protocol.collectives.beyond.neighbors import Edges
 from impi.protocol.semantics.errors import MPIException, error
-from impi.protocol.semantics.verification import Call, Violation, check, decode, encode, explain
+from impi.protocol.semantics.verification import (
+    Call,
+    Violation,
+    check,
+    decode,
+    encode,
+    explain,
+)
 from impi.rank.api.collective.algorithms import Algorithms, Within
 from impi.rank.api.collective.neighborhood import (
     NEIGHBOR_ALLGATHER,
@@ -113,8 +120,12 @@ def install(level: int) -> None:
     for operation, describe in _STARTED.items():
         name = operation.name
         operation.blocking = _verified_read(operation.blocking, f"MPI_{name}", describe)
-        operation.nonblocking = _verified_read(operation.nonblocking, f"MPI_I{name.lower()}", describe)
-        operation.persistent = _verified_read(operation.persistent, f"MPI_{name}_init", describe)
+        operation.nonblocking = _verified_read(
+            operation.nonblocking, f"MPI_I{name.lower()}", describe
+        )
+        operation.persistent = _verified_read(
+            operation.persistent, f"MPI_{name}_init", describe
+        )
 
     for method, function, describe in _CALLED:
         method.check = _checks(method, function, describe)
@@ -127,7 +138,7 @@ def install(level: int) -> None:
 
 
 def _verified_read(read: Read, function: str, describe: _Describe) -> Read:
-    """Return what reads the buffers of a verified operation; ``function``: its name in MPI."""
+    """Return a reader of buffers that verifies first; ``function``: the operation's name in MPI."""
 
     def verified(comm: Comm, *args: object) -> Start:
         call, fault = _describe(comm, function, describe, args)
@@ -151,7 +162,10 @@ def _verified_read(read: Read, function: str, describe: _Describe) -> Read:
 def _checks(method: Any, function: str, describe: _Describe) -> Callable[..., None]:
     parameters = signature(method)
 
-    def checked(comm: Comm, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    def checked(
+        comm: Comm, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        # By name or by position: the description sees one form of each call.
         bound = parameters.bind(comm, *args, **kwargs)
         bound.apply_defaults()
         call, fault = _describe(comm, function, describe, bound.args[1:])
@@ -160,7 +174,9 @@ def _checks(method: Any, function: str, describe: _Describe) -> Callable[..., No
     return checked
 
 
-def _start_check(comm: Comm, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+def _start_check(
+    comm: Comm, args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
     """Start the check of Idup, which may not block although it is not on buffers.
 
     After a violation all procs are told, but the calls of the other procs fail.
@@ -212,7 +228,9 @@ class _Checked(NeighborOperations):
     ) -> Request:
         switch = _Switch(codec or OctetCodec())
         checked = _checked(self._comm, self._call, algorithm, switch)
-        started: Request = self._comm._begin(checked, finish, switch, blocking=blocking, into=into, length=length)
+        started: Request = self._comm._begin(
+            checked, finish, switch, blocking=blocking, into=into, length=length
+        )
         return started
 
 
@@ -256,8 +274,10 @@ def _checked(
             all messages are printed; a proc that cannot take part raises its ``fault``.
     """
     calls = yield from _exchange(comm, call)
+    # All procs check the same rows, so they decide alike without another message.
     violations = check(calls)
     if violations:
+        # All sentences are printed before the first proc raises: its error handler may end the job.
         _tell(call, calls, violations)
         yield from comm._algorithms.barrier()
         if fault is not None and violations[0].is_fault:
@@ -270,33 +290,46 @@ def _checked(
 
 def _exchange(comm: Comm, call: Call) -> Algorithm[list[Call]]:
     do = comm._algorithms
+    # 0 octets: the short form of the allgather, which all must choose although each knows only the
+    # length of its own row.
     rows = yield from do.allgather(encode([call]), Prefixed(), 0)
     calls = [each for row in rows for each in decode(row)]
     if not isinstance(do, Within):
         # These rows are the other group's, which has ours.
         answer = yield from do.allgather(encode(calls), Prefixed(), 0)
         calls += decode(answer[0])
+        # Both groups sort alike, and so find the same first violation.
         calls.sort(key=lambda each: (each.group, each.rank))
     return calls
 
 
 def _tell(mine: Call, calls: list[Call], violations: list[Violation]) -> None:
+    # Each raises its own fault then, as it would unverified.
     if all(call.fault for call in calls):
         return
     for violation in violations:
+        # Each proc prints its own violations, so no sentence comes twice.
         if (violation.group, violation.rank or 0) == (mine.group, mine.rank):
             print(violation, file=sys.stderr)
             if _level >= _EXPLAIN and violation is violations[0]:
-                print(f"  the rule: {violation.rule}", *explain(calls), sep="\n  ", file=sys.stderr)
+                print(
+                    f"  the rule: {violation.rule}",
+                    *explain(calls),
+                    sep="\n  ",
+                    file=sys.stderr,
+                )
     sys.stderr.flush()
 
 
 # ---- descriptions --------------------------------------------------------------------------------
 
 
-def _describe(comm: Comm, function: str, describe: _Describe, args: tuple[Any, ...]) -> tuple[Call, Exception | None]:
+def _describe(
+    comm: Comm, function: str, describe: _Describe, args: tuple[Any, ...]
+) -> tuple[Call, Exception | None]:
     """Return the call and its fault, or None. A null communicator raises: there are no peers."""
     context = comm._live()
+    # Both groups must number themselves alike without a message: the lower first rank is group 0.
     group = int(context.members[0] > context.peers[0]) if context.is_inter else None
     about: _About = {"function": function, "rank": context.rank, "group": group}
     if _level >= _EXPLAIN:
@@ -309,10 +342,13 @@ def _describe(comm: Comm, function: str, describe: _Describe, args: tuple[Any, .
 
 
 def _faulty(call: Call, wrong: Exception) -> Call:
-    return replaced(call, fault=getattr(wrong, "detail", "") or str(wrong) or type(wrong).__name__)
+    return replaced(
+        call, fault=getattr(wrong, "detail", "") or str(wrong) or type(wrong).__name__
+    )
 
 
 def _where() -> str:
+    # The first frame outside of impi is the program's line.
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -328,7 +364,9 @@ def _equal(comm: Comm, buf: BufferSpec, *, readonly: bool) -> list[int]:
     return [_size(read_buffer(buf, readonly=readonly, blocks=comm._algorithms.peers))]
 
 
-def _each(comm: Comm, buf: BufferSpec, *, readonly: bool, typed: bool = False) -> list[int]:
+def _each(
+    comm: Comm, buf: BufferSpec, *, readonly: bool, typed: bool = False
+) -> list[int]:
     """Return the size of each peer's block."""
     peers = comm._algorithms.peers
     message = read_blocks(buf, readonly=readonly, blocks=peers, typed=typed)
@@ -349,14 +387,22 @@ def _bcast(about: _About, comm: Comm, buf: BufferSpec, root: int) -> None:
 
 
 def _gather(
-    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int, *, sizes: _Sizes = _equal
+    about: _About,
+    comm: Comm,
+    sendbuf: BufferSpec,
+    recvbuf: BufferSpec,
+    root: int,
+    *,
+    sizes: _Sizes = _equal,
 ) -> None:
     role = _leaf(about, comm, sendbuf, root, "send")
     if role.is_root:
         about["recv"] = sizes(comm, recvbuf, readonly=False)
 
 
-def _leaf(about: _About, comm: Comm, buf: BufferSpec, root: int, way: Literal["send", "recv"]) -> Any:
+def _leaf(
+    about: _About, comm: Comm, buf: BufferSpec, root: int, way: Literal["send", "recv"]
+) -> Any:
     """Describe the block that a proc sends to or receives from the root; return its role."""
     about["root"] = root
     role = comm._algorithms.role(root)
@@ -367,41 +413,75 @@ def _leaf(about: _About, comm: Comm, buf: BufferSpec, root: int, way: Literal["s
 
 
 def _scatter(
-    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, root: int, *, sizes: _Sizes = _equal
+    about: _About,
+    comm: Comm,
+    sendbuf: BufferSpec,
+    recvbuf: BufferSpec,
+    root: int,
+    *,
+    sizes: _Sizes = _equal,
 ) -> None:
     role = _leaf(about, comm, recvbuf, root, "recv")
     if role.is_root:
         about["send"] = sizes(comm, sendbuf, readonly=True)
 
 
-def _allgather(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
+def _allgather(
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec
+) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = _equal(comm, recvbuf, readonly=False)
-    about["send"] = about["recv"] if about["in_place"] else [_size(read_buffer(sendbuf, readonly=True))]
+    about["send"] = (
+        about["recv"]
+        if about["in_place"]
+        else [_size(read_buffer(sendbuf, readonly=True))]
+    )
 
 
-def _allgatherv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
+def _allgatherv(
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec
+) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = _each(comm, recvbuf, readonly=False)
     about["send"] = [
-        about["recv"][comm._algorithms.rank] if about["in_place"] else _size(read_buffer(sendbuf, readonly=True))
+        about["recv"][comm._algorithms.rank]
+        if about["in_place"]
+        else _size(read_buffer(sendbuf, readonly=True))
     ]
 
 
-def _alltoall(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec) -> None:
+def _alltoall(
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec
+) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["recv"] = _equal(comm, recvbuf, readonly=False)
-    about["send"] = about["recv"] if about["in_place"] else _equal(comm, sendbuf, readonly=True)
+    about["send"] = (
+        about["recv"] if about["in_place"] else _equal(comm, sendbuf, readonly=True)
+    )
 
 
-def _alltoallv(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, *, typed: bool = False) -> None:
+def _alltoallv(
+    about: _About,
+    comm: Comm,
+    sendbuf: BufferSpec,
+    recvbuf: BufferSpec,
+    *,
+    typed: bool = False,
+) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["send"] = about["recv"] = _each(comm, recvbuf, readonly=False, typed=typed)
     if not about["in_place"]:
         about["send"] = _each(comm, sendbuf, readonly=True, typed=typed)
 
 
-def _reduce(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op, root: int) -> None:
+def _reduce(
+    about: _About,
+    comm: Comm,
+    sendbuf: BufferSpec,
+    recvbuf: BufferSpec,
+    op: Op,
+    root: int,
+) -> None:
     about["root"] = root
     role = comm._algorithms.role(root)
     if role.is_leaf:
@@ -412,13 +492,17 @@ def _reduce(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec,
         about["recv"] = _operand(about, read_buffer(recvbuf, readonly=False), op)
 
 
-def _allreduce(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> None:
+def _allreduce(
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op
+) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     buf = recvbuf if about["in_place"] else sendbuf
     about["send"] = _operand(about, read_buffer(buf, readonly=buf is sendbuf), op)
 
 
-def _reduce_scatter_block(about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> None:
+def _reduce_scatter_block(
+    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op
+) -> None:
     n = comm._algorithms.size
     about["in_place"] = comm._in_place(sendbuf)
     buf = recvbuf if about["in_place"] else sendbuf
@@ -427,7 +511,12 @@ def _reduce_scatter_block(about: _About, comm: Comm, sendbuf: BufferSpec, recvbu
 
 
 def _reduce_scatter(
-    about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec, recvcounts: Sequence[int] | None, op: Op
+    about: _About,
+    comm: Comm,
+    sendbuf: BufferSpec,
+    recvbuf: BufferSpec,
+    recvcounts: Sequence[int] | None,
+    op: Op,
 ) -> None:
     about["in_place"] = comm._in_place(sendbuf)
     about["values"] = {"recvcounts": _INFERRED if recvcounts is None else "given"}
@@ -435,19 +524,27 @@ def _reduce_scatter(
     message = read_buffer(buf, readonly=buf is sendbuf)
     _operand(about, message, op)
     if recvcounts is not None:
-        about["recv"] = [_size(marshalling.resized(message, int(count))) for count in recvcounts]
+        about["recv"] = [
+            _size(marshalling.resized(message, int(count))) for count in recvcounts
+        ]
         about["send"] = [sum(about["recv"])]
 
 
 def _operand(about: _About, message: UserBuffer, op: Op) -> list[int]:
     name = op._predefined_name()
     if name is None:
-        about["op"] = "of its own, commutative" if op.Is_commutative() else "of its own, not commutative"
+        about["op"] = (
+            "of its own, commutative"
+            if op.Is_commutative()
+            else "of its own, not commutative"
+        )
     else:
         typemap = marshalling.wire_type(message)
         about["op"] = f"MPI_{name}"
         # By content, not by name: int64 and 8-octet MPI_LONG match.
-        about["datatype"] = str(typemap.dtype) if typemap.dtype is not None else typemap.name
+        about["datatype"] = (
+            str(typemap.dtype) if typemap.dtype is not None else typemap.name
+        )
     return [_size(message)]
 
 
@@ -461,7 +558,9 @@ def _object_op(about: _About, comm: Comm, obj: object, op: object) -> None:
     about["op"] = "of its own" if name is None else f"MPI_{name}"
 
 
-def _object_reduce(about: _About, comm: Comm, obj: object, op: object, root: int) -> None:
+def _object_reduce(
+    about: _About, comm: Comm, obj: object, op: object, root: int
+) -> None:
     _object_root(about, comm, obj, root)
     _object_op(about, comm, obj, op)
 
@@ -472,7 +571,9 @@ def _dup(about: _About, comm: Comm, info: Info | None) -> None:
         _info(about, info)
 
 
-def _split_type(about: _About, comm: Comm, split_type: int, key: int, info: Info) -> None:
+def _split_type(
+    about: _About, comm: Comm, split_type: int, key: int, info: Info
+) -> None:
     _info(about, info)
 
 
@@ -487,7 +588,12 @@ def _create(about: _About, comm: Comm, group: Group) -> None:
 
 
 def _create_intercomm(
-    about: _About, comm: Comm, local_leader: int, peer_comm: Comm, remote_leader: int, tag: int
+    about: _About,
+    comm: Comm,
+    local_leader: int,
+    peer_comm: Comm,
+    remote_leader: int,
+    tag: int,
 ) -> None:
     about["values"] = {"local leader": local_leader, "tag": tag}
 
@@ -496,14 +602,34 @@ def _merge(about: _About, comm: Comm, high: bool) -> None:
     about["values"] = {"high": bool(high)}
 
 
-def _cart(about: _About, comm: Any, dims: Sequence[int], periods: object, reorder: bool = False) -> None:
+def _cart(
+    about: _About,
+    comm: Any,
+    dims: Sequence[int],
+    periods: object,
+    reorder: bool = False,
+) -> None:
     grid = comm._cart(dims, periods)
-    about["values"] = {"dims": list(grid.dims), "periods": list(grid.periods), "reorder": bool(reorder)}
+    about["values"] = {
+        "dims": list(grid.dims),
+        "periods": list(grid.periods),
+        "reorder": bool(reorder),
+    }
 
 
-def _graph(about: _About, comm: Any, index: Sequence[int], edges: Sequence[int], reorder: bool = False) -> None:
+def _graph(
+    about: _About,
+    comm: Any,
+    index: Sequence[int],
+    edges: Sequence[int],
+    reorder: bool = False,
+) -> None:
     graph = comm._graph(index, edges)
-    about["values"] = {"index": list(graph.index), "edges": list(graph.edges), "reorder": bool(reorder)}
+    about["values"] = {
+        "index": list(graph.index),
+        "edges": list(graph.edges),
+        "reorder": bool(reorder),
+    }
 
 
 # Collectives on buffers, and their description.

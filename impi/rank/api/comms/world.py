@@ -25,11 +25,13 @@ __all__ = ["COMM_SELF", "COMM_WORLD"]
 
 def _announced(handle: Intracomm, name: str) -> Communicator:
     """Give a handle its object, which :func:`_set_up` completes."""
+
     handle._state = state = Communicator()
     state.name = f"MPI_{name}"
     handle._make_constant(name)
     # A pickle names this module, so a process that loads it joins a job.
     handle.__module__ = __name__
+
     return state
 
 
@@ -45,24 +47,29 @@ def _delete_attributes() -> None:
     """
     deleted = False
     while not deleted:
-        with suppress(MPIException):  # the failed function was told, and its attribute is deleted
+        # The failed function was told, and its attribute is deleted
+        with suppress(MPIException):
             KEYVALS.clear(COMM_SELF, _self.attributes)
             deleted = True
 
 
 def _set_up(engine: Engine) -> None:
+    # MPI_COMM_WORLD has the id 0 in every client (3.3), so nothing is agreed on.
     communicator.make(COMM_WORLD_CID, range(len(engine.job.procs)), made=_world)
     communicator.make(COMM_SELF_CID, [engine.rank], made=_self)
+
     runtime.hooks.final_barrier = COMM_WORLD._leave
     if engine.job.verify:
         from impi.rank.api.comms import verifier  # the other jobs need not load it
 
         verifier.install(engine.job.verify)
         runtime.hooks.final_barrier = partial(verifier.leave, COMM_WORLD)
+
     parents = ports.parents(_world)
     if parents is not None:
         parents.name = "MPI_COMM_PARENT"
         Comm._parent = Comm._handle(parents)
+
     runtime.hooks.before_finalize = _delete_attributes
 
 

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class _Accesses:
-    """What all calls on data share; :class:`impi.rank.api.files.file.File` has the file.
+    """The common part of all calls on data; :class:`impi.rank.api.files.file.File` has the file.
 
-    Names say what a call is: ``_all`` and ``_ordered`` are collective, ``I`` is non-blocking, and
-    ``_begin`` and ``_end`` are the halves of a split collective. Offsets are etypes of the view. A
-    status has the octets that were read or written: fewer than were asked for at the end of the
-    file. Non-blocking calls access the file at once, so their requests are complete; no proc waits
-    for another in them. Exception of all: ``ERR_FILE``: null or closed; ``ERR_READ_ONLY`` or
+    Names tell the kind of a call: ``_all`` and ``_ordered`` are collective, ``I`` is non-blocking,
+    and ``_begin`` and ``_end`` are the halves of a split collective. Offsets are etypes of the
+    view. A status has the octets that were read or written: fewer than were asked for at the end of
+    the file. Non-blocking calls access the file at once, so their requests are complete; no proc
+    waits for another in them. Exception of all: ``ERR_FILE``: null or closed; ``ERR_READ_ONLY`` or
     ``ERR_ACCESS``: forbidden by the access mode; ``ERR_ARG``: negative offset; ``ERR_IO``: no whole
-    etypes, or what the system says; ``ERR_NO_SPACE``.
+    etypes, or an error of the system; ``ERR_NO_SPACE``.
     """
 
     def _live(self) -> FileState:
@@ -34,15 +34,21 @@ class _Accesses:
         state = self._live()
         if state.split is not None:
             raise error(
-                "ERR_IO", f"a file has one split collective at a time, and {state.split[0]}_begin has no end yet"
+                "ERR_IO",
+                f"a file has one split collective at a time, and {state.split[0]}_begin has no end yet",
             )
+
+        # The Begin does all of the work, as MPI allows, and the End waits for no rank.
         state.split = (call, move())
 
     def _end(self, call: str, status: Status | None) -> None:
         state = self._live()
         if state.split is None or state.split[0] != call:
             begun = "none" if state.split is None else f"{state.split[0]}_begin"
-            raise error("ERR_IO", f"{call}_end ends {call}_begin, but {begun} was called before")
+            raise error(
+                "ERR_IO", f"{call}_end ends {call}_begin, but {begun} was called before"
+            )
+
         nbytes, state.split = state.split[1], None
         _fill(status, nbytes)
 
@@ -59,16 +65,21 @@ class AtOffsets(_Accesses):
         state = self._live()
         return state.collectively(buf, state.explicit(offset), writes=writes)
 
-    def Read_at(self, offset: int, buf: BufferSpec, status: Status | None = None) -> None:
+    def Read_at(
+        self, offset: int, buf: BufferSpec, status: Status | None = None
+    ) -> None:
         _fill(status, self._at(offset, buf, writes=False))
 
-    def Read_at_all(self, offset: int, buf: BufferSpec, status: Status | None = None) -> None:
+    def Read_at_all(
+        self, offset: int, buf: BufferSpec, status: Status | None = None
+    ) -> None:
         _fill(status, self._at_all(offset, buf, writes=False))
 
     def Iread_at(self, offset: int, buf: BufferSpec) -> Request:
         return ended(self._at(offset, buf, writes=False))
 
     def Iread_at_all(self, offset: int, buf: BufferSpec) -> Request:
+        # Not exchanged: a non-blocking call must not wait for other procs.
         return ended(self._at(offset, buf, writes=False))
 
     def Read_at_all_begin(self, offset: int, buf: BufferSpec) -> None:
@@ -77,10 +88,14 @@ class AtOffsets(_Accesses):
     def Read_at_all_end(self, buf: BufferSpec, status: Status | None = None) -> None:
         self._end("Read_at_all", status)
 
-    def Write_at(self, offset: int, buf: BufferSpec, status: Status | None = None) -> None:
+    def Write_at(
+        self, offset: int, buf: BufferSpec, status: Status | None = None
+    ) -> None:
         _fill(status, self._at(offset, buf, writes=True))
 
-    def Write_at_all(self, offset: int, buf: BufferSpec, status: Status | None = None) -> None:
+    def Write_at_all(
+        self, offset: int, buf: BufferSpec, status: Status | None = None
+    ) -> None:
         _fill(status, self._at_all(offset, buf, writes=True))
 
     def Iwrite_at(self, offset: int, buf: BufferSpec) -> Request:

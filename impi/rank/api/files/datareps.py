@@ -16,7 +16,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from impi.protocol.semantics.errors import MPIException, error
-from impi.protocol.semantics.values.basic import EXTERNAL, EXTERNAL_LONG8, NATIVE, Basic, Kind, Wire
+from impi.protocol.semantics.values.basic import (
+    EXTERNAL,
+    EXTERNAL_LONG8,
+    NATIVE,
+    Basic,
+    Kind,
+    Wire,
+)
 from impi.protocol.semantics.values.datatype import Run, TypeMap
 from impi.rank.api.constants import MAX_DATAREP_STRING
 from impi.rank.api.handles.failing import guarded_function
@@ -26,11 +33,13 @@ from impi.rank.api.types.typestate import Recipe, TypeState, named
 if TYPE_CHECKING:
     from impi.rank.api.types.buffers import UserBuffer
 
-Converter: TypeAlias = Callable[[memoryview, Datatype, int, memoryview, int], None] | None
+Converter: TypeAlias = (
+    Callable[[memoryview, Datatype, int, memoryview, int], None] | None
+)
 
 
 class Representation(Protocol):
-    """How values lie in a file."""
+    """The form of values in a file."""
 
     def size_of(self, basic: Basic) -> int:
         """Octets of a value in the file."""
@@ -57,7 +66,10 @@ class Form:
 
     def __init__(self, form: int) -> None:
         self._form = form
-        self._external, self._long_size = form != NATIVE, 8 if form == EXTERNAL_LONG8 else 4
+        self._external, self._long_size = (
+            form != NATIVE,
+            8 if form == EXTERNAL_LONG8 else 4,
+        )
 
     def size_of(self, basic: Basic) -> int:
         return basic.sizes[self._form]
@@ -67,24 +79,48 @@ class Form:
 
     def to_file(self, buffer: UserBuffer) -> memoryview:
         return buffer.datatype.typemap.pack(
-            buffer.view, buffer.offset, buffer.count, external=self._external, long_size=self._long_size
+            buffer.view,
+            buffer.offset,
+            buffer.count,
+            external=self._external,
+            long_size=self._long_size,
         )
 
     def landing(self, buffer: UserBuffer) -> memoryview | None:
         return buffer.datatype.typemap.landing(
-            buffer.view, buffer.offset, buffer.count, external=self._external, long_size=self._long_size
+            buffer.view,
+            buffer.offset,
+            buffer.count,
+            external=self._external,
+            long_size=self._long_size,
         )
 
     def from_file(self, octets: memoryview, buffer: UserBuffer) -> int:
-        typemap, external, long_size = buffer.datatype.typemap, self._external, self._long_size
-        typemap.unpack(octets, buffer.view, buffer.offset, buffer.count, external=external, long_size=long_size)
+        typemap, external, long_size = (
+            buffer.datatype.typemap,
+            self._external,
+            self._long_size,
+        )
+        typemap.unpack(
+            octets,
+            buffer.view,
+            buffer.offset,
+            buffer.count,
+            external=external,
+            long_size=long_size,
+        )
         return typemap.native_size(len(octets), external=external, long_size=long_size)
 
 
 class Registered:
     """A representation of the program's own (MPI 4.1, 14.5.3)."""
 
-    def __init__(self, read_fn: Converter, write_fn: Converter, extent_fn: Callable[[Datatype], int]) -> None:
+    def __init__(
+        self,
+        read_fn: Converter,
+        write_fn: Converter,
+        extent_fn: Callable[[Datatype], int],
+    ) -> None:
         self._read, self._write, self._extent = read_fn, write_fn, extent_fn
 
     def size_of(self, basic: Basic) -> int:
@@ -99,8 +135,10 @@ class Registered:
     def to_file(self, buffer: UserBuffer) -> memoryview:
         if self._write is None:
             return _AS_IN_MEMORY.to_file(self._unconverted(buffer))
+
         octets = memoryview(bytearray(self.nbytes(buffer)))
         self._convert(self._write, buffer, buffer.count, octets)
+
         return octets
 
     def landing(self, buffer: UserBuffer) -> memoryview | None:
@@ -110,8 +148,11 @@ class Registered:
     def from_file(self, octets: memoryview, buffer: UserBuffer) -> int:
         if self._read is None:
             return _AS_IN_MEMORY.from_file(octets, self._unconverted(buffer))
+
+        # Whole elements only: at the end of a file the last one may be cut.
         count = len(octets) // max(1, self._size(buffer))
         self._convert(self._read, buffer, count, octets)
+
         return count * buffer.datatype.typemap.size
 
     def _size(self, buffer: UserBuffer) -> int:
@@ -120,7 +161,11 @@ class Registered:
     def _unconverted(self, buffer: UserBuffer) -> UserBuffer:
         """Return a buffer whose octets need no function; Exception ``ERR_CONVERSION``: they do."""
         if self._size(buffer) != buffer.datatype.typemap.size:
-            raise error("ERR_CONVERSION", "values have other sizes in the file, and no function converts them")
+            raise error(
+                "ERR_CONVERSION",
+                "values have other sizes in the file, and no function converts them",
+            )
+
         return buffer
 
     def _convert(
@@ -139,14 +184,22 @@ class Registered:
 def _failed(failure: Exception) -> MPIException:
     if isinstance(failure, MPIException):
         return failure
+
     import traceback
 
     traceback.print_exc()
-    return error("ERR_CONVERSION", f"a function of the data representation failed: {type(failure).__name__}: {failure}")
+
+    return error(
+        "ERR_CONVERSION",
+        f"a function of the data representation failed: {type(failure).__name__}: {failure}",
+    )
 
 
 _AS_IN_MEMORY: Final = Form(NATIVE)
-_known: Final[dict[str, Representation]] = {"native": _AS_IN_MEMORY, "external32": Form(EXTERNAL)}
+_known: Final[dict[str, Representation]] = {
+    "native": _AS_IN_MEMORY,
+    "external32": Form(EXTERNAL),
+}
 _INTERNAL: Final = "internal"
 
 
@@ -158,25 +211,42 @@ def chosen(name: str, *, alike: bool) -> Representation:
     """
     if name == _INTERNAL:
         return _AS_IN_MEMORY if alike else Form(EXTERNAL_LONG8)
+
     if name not in _known:
-        raise error("ERR_UNSUPPORTED_DATAREP", f"there is no {name!r}; there are {', '.join([_INTERNAL, *_known])}")
+        raise error(
+            "ERR_UNSUPPORTED_DATAREP",
+            f"there is no {name!r}; there are {', '.join([_INTERNAL, *_known])}",
+        )
+
     return _known[name]
 
 
 def in_file(state: TypeState, representation: Representation) -> TypeMap:
     """Return the map that a type has in a file."""
+
     basics = [run.basic for run in state.typemap.runs]
+    # If no value changes its size, the map of memory holds in the file, too.
     if all(representation.size_of(basic) == basic.sizes[NATIVE] for basic in basics):
         return state.typemap
+
     recipe = state.recipe
     if not recipe.bases:
         return _in_a_row(basics, representation)
-    bases = [Datatype._wrap(TypeState(in_file(base, representation), Recipe())) for base in recipe.bases]
+
+    bases = [
+        Datatype._wrap(TypeState(in_file(base, representation), Recipe()))
+        for base in recipe.bases
+    ]
     if recipe.combiner == "DUP":
         return bases[0].typemap
+
     if recipe.combiner == "STRUCT":
         return Datatype.Create_struct(**recipe.params, datatypes=bases).typemap
-    made: Datatype = getattr(bases[0], f"Create_{recipe.combiner.lower()}")(**recipe.params)
+
+    made: Datatype = getattr(bases[0], f"Create_{recipe.combiner.lower()}")(
+        **recipe.params
+    )
+
     return made.typemap
 
 
@@ -184,15 +254,27 @@ def _in_a_row(basics: list[Basic], representation: Representation) -> TypeMap:
     runs, end = [], 0
     for basic in basics:
         n = representation.size_of(basic)
-        other = Basic(basic.name, Kind.OPAQUE, n, 1, (f"V{n}",) * 4, (n, n), (Wire.SAME, Wire.SAME))
+        other = Basic(
+            basic.name,
+            Kind.OPAQUE,
+            n,
+            1,
+            (f"V{n}",) * 4,
+            (n, n),
+            (Wire.SAME, Wire.SAME),
+        )
         runs.append(Run(other, end, (), (), (end, end, end), ()))
         end += n
+
     return TypeMap(tuple(runs), lb=0, ub=end, sizes=(end, end, end))
 
 
 @guarded_function
 def Register_datarep(
-    datarep: str, read_fn: Converter, write_fn: Converter, extent_fn: Callable[[Datatype], int]
+    datarep: str,
+    read_fn: Converter,
+    write_fn: Converter,
+    extent_fn: Callable[[Datatype], int],
 ) -> None:
     """Register a data representation under a name, until the end of the program.
 
@@ -207,7 +289,12 @@ def Register_datarep(
         Exception: ``ERR_DUP_DATAREP``: the name is taken; ``ERR_ARG``: it is too long.
     """
     if not 0 < len(datarep.encode()) <= MAX_DATAREP_STRING:
-        raise error("ERR_ARG", f"the name of a data representation must have 1 to {MAX_DATAREP_STRING} octets")
+        raise error(
+            "ERR_ARG",
+            f"the name of a data representation must have 1 to {MAX_DATAREP_STRING} octets",
+        )
+
     if datarep in _known or datarep == _INTERNAL:
         raise error("ERR_DUP_DATAREP", f"{datarep!r} is defined already")
+
     _known[datarep] = Registered(read_fn, write_fn, extent_fn)

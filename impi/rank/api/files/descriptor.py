@@ -34,13 +34,17 @@ _CLASSES: Final = {
 }
 
 _MOST: Final = 1 << 30  # octets of one call: Linux moves no more than 2 GiB - 4096
-_NEAR: Final = 4096  # pieces so near each other are read together: a page costs as much as the call
+# Pieces so near each other are read together: a page costs as much as the call
+_NEAR: Final = 4096
 _TOGETHER: Final = 4 << 20  # octets of such a reading
 
 
 def failure_of(failure: OSError, name: str) -> MPIException:
     """Return the exception for a failed call on the file ``name``."""
-    return error(_CLASSES.get(failure.errno or 0, "ERR_IO"), f"{name}: {os.strerror(failure.errno or 0)}")
+    return error(
+        _CLASSES.get(failure.errno or 0, "ERR_IO"),
+        f"{name}: {os.strerror(failure.errno or 0)}",
+    )
 
 
 def delete(path: bytes) -> None:
@@ -92,7 +96,8 @@ class Descriptor:
             self._written = False  # first: another thread may write meanwhile
             with self._failing():
                 os.fsync(self.number)
-        # Where the file is on another machine: who has had a lock forgets what it has cached.
+
+        # An NFS client forgets its cached octets of a file when it takes a lock on it.
         with contextlib.suppress(OSError):
             fcntl.lockf(self.number, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, _PAST_ALL)
             fcntl.lockf(self.number, fcntl.LOCK_UN, 1, _PAST_ALL)
@@ -105,9 +110,16 @@ class Descriptor:
     def _locked(self, pieces: Pieces, *, exclusive: bool) -> Iterator[None]:
         """Lock all from the first to the last octet of pieces; others wait in their accesses."""
         first, end = pieces.span
-        with self._own:  # locks of a file exclude other procs, not other threads of this one
+        # Locks of a file exclude other procs, not other threads of this one
+        with self._own:
             with self._failing():
-                fcntl.lockf(self.number, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH, end - first, first)
+                fcntl.lockf(
+                    self.number,
+                    fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH,
+                    end - first,
+                    first,
+                )
+
             try:
                 yield
             finally:
@@ -116,54 +128,91 @@ class Descriptor:
 
     def write(self, pieces: Pieces, octets: memoryview, *, atomic: bool) -> None:
         """Write octets into pieces; ``atomic``: others see all of it or nothing."""
+
         if not pieces.offsets:
             return
+
         begin = 0
+
+        # Before the write, which may fail after some octets.
         self._written = True
-        with self._locked(pieces, exclusive=True) if atomic else contextlib.nullcontext(), self._failing():
+        with (
+            self._locked(pieces, exclusive=True)
+            if atomic
+            else contextlib.nullcontext(),
+            self._failing(),
+        ):
             for offset, length in zip(pieces.offsets, pieces.lengths, strict=True):
                 done, end = 0, begin + length
+                # A write may end early, such as at the limit of one call.
                 while done < length:
-                    done += os.pwrite(self.number, octets[begin + done : min(end, begin + done + _MOST)], offset + done)
+                    done += os.pwrite(
+                        self.number,
+                        octets[begin + done : min(end, begin + done + _MOST)],
+                        offset + done,
+                    )
+
                 begin = end
 
     def read(self, pieces: Pieces, octets: memoryview, *, atomic: bool) -> int:
         """Read pieces into octets; return how many came before the end of the file."""
+
         if not pieces.offsets:
             return 0
+
         begin = 0
-        with self._locked(pieces, exclusive=False) if atomic else contextlib.nullcontext(), self._failing():
+        with (
+            self._locked(pieces, exclusive=False)
+            if atomic
+            else contextlib.nullcontext(),
+            self._failing(),
+        ):
             for first, last in _groups(pieces):
-                offsets, lengths = pieces.offsets[first:last], pieces.lengths[first:last]
+                offsets, lengths = (
+                    pieces.offsets[first:last],
+                    pieces.lengths[first:last],
+                )
                 end = begin + sum(lengths)
+
                 begin += self._fill_near(octets[begin:end], offsets, lengths)
                 if begin < end:
                     break
+
         return begin
 
-    def _fill_near(self, octets: memoryview, offsets: Sequence[int], lengths: Sequence[int]) -> int:
+    def _fill_near(
+        self, octets: memoryview, offsets: Sequence[int], lengths: Sequence[int]
+    ) -> int:
         """Read pieces by one call; return how many octets came before the end of the file."""
+
         origin = offsets[0]
         if len(offsets) == 1:
             return self._fill(octets, origin)
+
         near = memoryview(bytearray(offsets[-1] + lengths[-1] - origin))
+
         n, done = self._fill(near, origin), 0
         for offset, length in zip(offsets, lengths, strict=True):
             at = offset - origin
             came = max(0, min(length, n - at))
             octets[done : done + came] = near[at : at + came]
+
             done += came
             if came < length:
                 break
+
         return done
 
     def _fill(self, octets: memoryview, offset: int) -> int:
         done = 0
         while done < len(octets):
+            # A read may end early, too. Only 0 is the end of the file.
             n = os.preadv(self.number, [octets[done : done + _MOST]], offset + done)
             if n == 0:
                 break
+
             done += n
+
         return done
 
 
@@ -172,12 +221,18 @@ _PAST_ALL: Final = (1 << 63) - 2  # an octet that no file has, and no access loc
 
 def _groups(pieces: Pieces) -> Iterator[tuple[int, int]]:
     """Yield first and end of pieces that are read by one call."""
+
     offsets, lengths = pieces.offsets, pieces.lengths
+
     first, number = 0, len(offsets)
     for i in range(1, number):
         gap = offsets[i] - offsets[i - 1] - lengths[i - 1]
-        if not 0 <= gap <= _NEAR or offsets[i] + lengths[i] - offsets[first] > _TOGETHER:
+        if (
+            not 0 <= gap <= _NEAR
+            or offsets[i] + lengths[i] - offsets[first] > _TOGETHER
+        ):
             yield first, i
             first = i
+
     if number:
         yield first, number

@@ -9,7 +9,16 @@ from impi.rank.api import runtime
 from impi.rank.api.comms.groups import Group
 from impi.rank.api.constants import MODE_RDONLY, SEEK_SET
 from impi.rank.api.files.access import AtIndividual, AtOffsets, AtShared
-from impi.rank.api.handles import ERRORS_RETURN, INFO_NULL, Errhandler, Handle, HasErrhandler, HasInfo, Info, guarded
+from impi.rank.api.handles import (
+    ERRORS_RETURN,
+    INFO_NULL,
+    Errhandler,
+    Handle,
+    HasErrhandler,
+    HasInfo,
+    Info,
+    guarded,
+)
 from impi.rank.api.handles.failing import handle
 from impi.rank.api.types.constructors import derived_copy
 from impi.rank.api.types.datatypes import BYTE, Datatype
@@ -46,7 +55,11 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
     def _live(self) -> FileState:
         runtime.engine()
         if self._state is None or self._state.closed:
-            raise error("ERR_FILE", "null file" if self._state is None else "the file was closed")
+            raise error(
+                "ERR_FILE",
+                "null file" if self._state is None else "the file was closed",
+            )
+
         return self._state
 
     _object = _live
@@ -64,7 +77,13 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
     # ---- opening and closing ---------------------------------------------------------------------
 
     @classmethod
-    def Open(cls, comm: Intracomm, filename: FileName, amode: int = MODE_RDONLY, info: Info = INFO_NULL) -> Self:
+    def Open(
+        cls,
+        comm: Intracomm,
+        filename: FileName,
+        amode: int = MODE_RDONLY,
+        info: Info = INFO_NULL,
+    ) -> Self:
         """Open a file by all procs of ``comm``; collective.
 
         Hints: ``romio_cb_write`` (enable, disable, automatic): whether procs put collective writes
@@ -75,12 +94,17 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
                 among them; ``ERR_AMODE``; ``ERR_NOT_SAME``; ``ERR_FILE_EXISTS``; ``ERR_ACCESS``;
                 ``ERR_BAD_FILE``; ``ERR_READ_ONLY``; ``ERR_IO``.
         """
-        from impi.rank.api.files.filestate import FileState  # most programs need not load it
+
+        # Most programs need not load it
+        from impi.rank.api.files.filestate import FileState
         from impi.rank.api.files.opening import open_file
 
+        # Here, as the module of FileState is loaded at the first opening.
         FileState._handles = File
         try:
-            return cls._wrap(open_file(comm, filename, amode, info, _NO_FILE.errhandler))
+            return cls._wrap(
+                open_file(comm, filename, amode, info, _NO_FILE.errhandler)
+            )
         except MPIException as failure:
             handle(failure, _NO_FILE)
             raise
@@ -136,9 +160,17 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
     size = property(Get_size, doc="octets of the file")
     amode = property(Get_amode, doc="access mode")
     group = property(Get_group, doc="group of its procs")
-    group_size = property(lambda self: self.Get_group().Get_size(), doc="number of procs")
-    group_rank = property(lambda self: self.Get_group().Get_rank(), doc="rank of the caller")
-    atomicity = property(Get_atomicity, Set_atomicity, doc="whether accesses that overlap follow each other")
+    group_size = property(
+        lambda self: self.Get_group().Get_size(), doc="number of procs"
+    )
+    group_rank = property(
+        lambda self: self.Get_group().Get_rank(), doc="rank of the caller"
+    )
+    atomicity = property(
+        Get_atomicity,
+        Set_atomicity,
+        doc="whether accesses that overlap follow each other",
+    )
 
     # ---- view ------------------------------------------------------------------------------------
 
@@ -165,12 +197,23 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
                 or overlap in a file for writing; ``ERR_TYPE``; ``ERR_UNSUPPORTED_DATAREP``;
                 ``ERR_NOT_SAME``.
         """
-        self._live().set_view(disp, etype, etype if filetype is None else filetype, datarep or "native", info)
+        self._live().set_view(
+            disp,
+            etype,
+            etype if filetype is None else filetype,
+            datarep or "native",
+            info,
+        )
 
     def Get_view(self) -> tuple[int, Datatype, Datatype, str]:
         state = self._live()
         viewed = state.viewed
-        return (state.view.displacement, _given(viewed.etype), _given(viewed.filetype), viewed.datarep)
+        return (
+            state.view.displacement,
+            _given(viewed.etype),
+            _given(viewed.filetype),
+            viewed.datarep,
+        )
 
     def Get_type_extent(self, datatype: Datatype) -> int:
         from impi.rank.api.files.datareps import in_file
@@ -183,7 +226,9 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
         """Move the individual pointer; ``ERR_ARG``: before the view."""
         state = self._live()
         state.check_random()
-        state.individual.position = state.sought(offset, whence, state.individual.position)
+        state.individual.position = state.sought(
+            offset, whence, state.individual.position
+        )
 
     def Get_position(self) -> int:
         state = self._live()
@@ -192,9 +237,11 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
 
     def Get_byte_offset(self, offset: int) -> int:
         state = self._live()
+
         state.check_random()
         if offset < 0:
             raise error("ERR_ARG", f"the offset {offset} is negative")
+
         return state.view.place(offset * state.unit)
 
     def Seek_shared(self, offset: int, whence: int = SEEK_SET) -> None:
@@ -206,13 +253,15 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
 
 
 def _given(datatype: Datatype) -> Datatype:
-    """Return what the program may free: the constant of a predefined datatype, else a copy."""
+    """Return a datatype for the program: the constant of a predefined one, else a copy to free."""
     state = datatype._live()
     if state.predefined:
         return Datatype._found(state)
+
     return Datatype._wrap(derived_copy(state))
 
 
+# MPI 4.1, 14.7: calls without an open file use the error handler of MPI_FILE_NULL.
 _NO_FILE: Final = _NoFile()
 
 FILE_NULL: Final = File._define("FILE_NULL", None)

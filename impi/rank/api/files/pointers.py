@@ -1,4 +1,4 @@
-"""File pointers: where the next access begins, in etypes of the view (MPI 4.1, 14.4).
+"""File pointers: the begin of the next access, in etypes of the view (MPI 4.1, 14.4).
 
 The shared pointer is kept in a *companion*: a hidden file beside the file, whose lock a proc has
 while it moves the pointer. A proc that kept it and answered messages would have to answer while its
@@ -6,7 +6,7 @@ program computes; the file system always answers, and is the one thing that all 
 The first proc that moves the pointer makes the companion, so other files have none.
 
 Each Seek_shared and Set_view begins another *era*, which all procs count, with a value that they
-have agreed on. A companion of an earlier era means nothing, so nobody needs to write one then.
+have agreed on. A companion of an earlier era means nothing, so these calls write none.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ROW: Final = struct.Struct(">QQ")  # era and value
 
 
 class Pointer(Protocol):
-    """Where accesses begin."""
+    """The begin of the next access."""
 
     def advance(self, etypes: int) -> int:
-        """Return the offset of an access to so many etypes; the next one begins after it."""
+        """Return the offset of an access to ``etypes`` etypes; the next one begins after it."""
 
 
 class Explicit:
@@ -38,6 +38,7 @@ class Explicit:
     def __init__(self, offset: int) -> None:
         if offset < 0:
             raise error("ERR_ARG", f"the offset {offset} is negative")
+
         self._offset = offset
 
     def advance(self, etypes: int) -> int:
@@ -72,7 +73,8 @@ class Shared:
         self._era = 0
         self._start = start
         self._descriptor: int | None = None
-        self._own = Lock()  # the lock of the companion excludes other procs, not other threads of this one
+        # The lock of the companion excludes other procs, not other threads of this one
+        self._own = Lock()
 
     @property
     def position(self) -> int:
@@ -104,6 +106,7 @@ class Shared:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
         if remove:
             with contextlib.suppress(OSError):
                 os.unlink(self._path)  # noqa: PTH108  (bytes)
@@ -113,11 +116,23 @@ class Shared:
         """Lock the companion and yield the value. Raises OSError."""
         with self._own:
             if self._descriptor is None:
-                self._descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0), 0o600)
+                self._descriptor = os.open(
+                    self._path,
+                    os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if make else 0),
+                    0o600,
+                )
+
+            # The kernel takes the lock back from a proc that ends: no pointer stays locked.
             fcntl.lockf(self._descriptor, fcntl.LOCK_EX)
             try:
+                # A companion that is new has no row, and one of an earlier era no value that
+                # counts.
                 row = os.pread(self._descriptor, _ROW.size, 0)
-                era, value = _ROW.unpack(row) if len(row) == _ROW.size else (self._era, self._start)
+                era, value = (
+                    _ROW.unpack(row)
+                    if len(row) == _ROW.size
+                    else (self._era, self._start)
+                )
                 yield value if era == self._era else self._start
             finally:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_UN)
@@ -127,4 +142,5 @@ def companion_of(path: bytes, token: str) -> bytes:
     """Return the path of a hidden file beside another."""
     folder, _, name = path.rpartition(b"/")
     hidden = b"." + name[:200] + b".impi-" + token.encode()
+
     return folder + b"/" + hidden if b"/" in path else hidden

@@ -8,7 +8,15 @@ from typing import Any, Final, Protocol
 from impi.protocol.semantics.constants import PROC_NULL
 from impi.protocol.semantics.errors import table
 from impi.rank.api import runtime
-from impi.rank.api.constants import APPNUM, HOST, IO, LASTUSEDCODE, TAG_UB, UNIVERSE_SIZE, WTIME_IS_GLOBAL
+from impi.rank.api.constants import (
+    APPNUM,
+    HOST,
+    IO,
+    LASTUSEDCODE,
+    TAG_UB,
+    UNIVERSE_SIZE,
+    WTIME_IS_GLOBAL,
+)
 from impi.rank.api.handles.keyvals import Keyvals
 from impi.rank.engine.context import Context
 
@@ -36,7 +44,9 @@ class AttributedComm(Protocol):
 def _index(comm: AttributedComm, of_rank: Callable[[int], int]) -> tuple[int, int]:
     """Return the number of different values, and the index of the caller's in world rank order."""
     context = comm._live()
+    # IMPI 2.5: relative to the communicator, in the order of MPI_COMM_WORLD.
     values = sorted({of_rank(world) for world in context.members})
+
     return len(values), values.index(of_rank(runtime.engine().rank))
 
 

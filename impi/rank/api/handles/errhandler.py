@@ -16,7 +16,13 @@ from impi.rank.api.handles.failing import Owner, guarded
 from impi.rank.api.handles.handle import Handle, State
 from impi.rank.api.rc import choices
 
-__all__ = ["ERRHANDLER_NULL", "ERRORS_ABORT", "ERRORS_ARE_FATAL", "ERRORS_RETURN", "Errhandler"]
+__all__ = [
+    "ERRHANDLER_NULL",
+    "ERRORS_ABORT",
+    "ERRORS_ARE_FATAL",
+    "ERRORS_RETURN",
+    "Errhandler",
+]
 
 
 _MOST: Final = 32
@@ -42,27 +48,41 @@ class Errhandler(Handle):
         Raises:
             RuntimeError: 32 of this kind exist, mpi4py's limit.
         """
+
         if not callable(function):
             raise TypeError("an error handler must be callable")
+
+        # Weak references: a handler that neither a handle nor an object has any more does not
+        # count.
         made = _made.setdefault(kind, WeakSet())
         if len(made) >= _MOST:
-            raise RuntimeError(f"there are {_MOST} error handlers for {kind}s, which is the most; free some")
+            raise RuntimeError(
+                f"there are {_MOST} error handlers for {kind}s, which is the most; free some"
+            )
+
         handler = _Handler(function)
         made.add(handler)
+
         return cls._wrap(handler)
 
-    def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None:
+    def _call(
+        self, owner: Owner, errorcode: int, failure: MPIException | None = None
+    ) -> None:
         """Run the handler for an error of ``owner``; ``failure`` has more detail.
 
         A user function's handle is null afterwards (as in mpi4py); its exceptions end the job.
         """
+
         if self._state is None:
             raise error("ERR_ERRHANDLER", "null error handler")
+
         if self._is_fatal() and errorcode != SUCCESS:
             runtime.abort_on_error(failure or error(errorcode), errorcode)
+
         function = self._handler_function()
         if function is None:
             return
+
         subject = owner.new_handle()
         try:
             function(subject, errorcode)
@@ -70,7 +90,9 @@ class Errhandler(Handle):
             import traceback
 
             traceback.print_exc()
-            runtime.abort_on_error(failure or error(errorcode), more="; its error handler failed, too")
+            runtime.abort_on_error(
+                failure or error(errorcode), more="; its error handler failed, too"
+            )
         finally:
             subject._state = None
 
@@ -84,6 +106,7 @@ class Errhandler(Handle):
         """Free the handler, predefined ones in name only; Exception ``ERR_ERRHANDLER``: null."""
         if self._state is None:
             raise error("ERR_ERRHANDLER", "null error handler")
+
         self._forget()
 
 
@@ -95,7 +118,7 @@ ERRORS_ARE_FATAL: Final = Errhandler._define("ERRORS_ARE_FATAL", _Handler(None))
 
 @guarded
 class HasErrhandler:
-    """The error handler of a communicator, session or window; the class says what has it."""
+    """The error handler of a communicator, session or window, for the classes of their handles."""
 
     _kind: ClassVar[str]
 
@@ -114,6 +137,7 @@ class HasErrhandler:
         state = self._with_errhandler()
         if not errhandler:
             raise error("ERR_ERRHANDLER", "null error handler")
+
         state.errhandler = Errhandler(errhandler)
 
     def Call_errhandler(self, errorcode: int) -> None:
@@ -131,4 +155,8 @@ _HANDLERS: Final = {
 
 def initial(parent: Errhandler | None = None) -> Errhandler:
     """Return the handler of a new object: the program's choice, its parent's, or MPI's default."""
-    return Errhandler(parent if parent is not None and choices().errors == "default" else _HANDLERS[choices().errors])
+    return Errhandler(
+        parent
+        if parent is not None and choices().errors == "default"
+        else _HANDLERS[choices().errors]
+    )

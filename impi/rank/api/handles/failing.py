@@ -1,4 +1,4 @@
-"""The guard of public calls: what happens to a failure before the program sees it.
+"""The guard of public calls: it handles each failure before the program sees it.
 
 * An MPI.Exception calls the error handler of the communicator or session once (MPI 4.1, 9.3); for
   calls without either, COMM_SELF's. The exception goes on if a user handler returns.
@@ -32,7 +32,9 @@ _PACKAGE: Final = os.path.dirname(impi.__file__)  # noqa: PTH120  (pathlib costs
 class ErrorHandler(Protocol):
     """The part of :class:`impi.rank.api.handles.errhandler.Errhandler` that this module needs."""
 
-    def _call(self, owner: Owner, errorcode: int, failure: MPIException | None = None) -> None: ...
+    def _call(
+        self, owner: Owner, errorcode: int, failure: MPIException | None = None
+    ) -> None: ...
     def _is_fatal(self) -> bool: ...
 
 
@@ -56,11 +58,16 @@ def set_default_owner(owner: Owner) -> None:
 
 def handle(failure: MPIException, owner: Owner | None) -> None:
     """Call the error handler of ``owner``, unless this failure was handled before."""
+
+    # A failure passes the guards of all our methods on the stack, and the innermost calls the
+    # handler.
     if failure.handled:
         return
+
     failure.handled = True
     if owner is None:
         owner = _default_owner
+
     if owner is not None and not runtime.finalized():
         owner.errhandler._call(owner, int(failure), failure)
 
@@ -69,6 +76,7 @@ def failed(failure: ImpiError | MPIException, owner: Owner | None, call: str) ->
     """Handle a failure in an ``_unguarded`` method, which raises it again; it saves the guard."""
     if isinstance(failure, ImpiError):
         runtime.fail(failure)
+
     failure.call = failure.call or call
     handle(failure, owner)
 
@@ -92,6 +100,7 @@ def guarded_function(function: F) -> F:
     def method(_: None, *args: Any, **kwargs: Any) -> Any:
         if convert is not None:
             args, kwargs = convert(args, kwargs)
+
         return function(*args, **kwargs)
 
     guarded_method = wrapped(method)
@@ -107,13 +116,19 @@ def _guard(cls: C, collective: Collection[str]) -> C:
     for name, member in list(vars(cls).items()):
         if name.startswith("_") or name in getattr(cls, "_unguarded", ()):
             continue
-        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):  # not the unsupported ones
+
+        # Not the unsupported ones
+        if isinstance(member, FunctionType) and not member.__name__.startswith("MPI_"):
             setattr(cls, name, wrapped(member, collective=name in collective))
         elif isinstance(member, classmethod):
             setattr(cls, name, classmethod(wrapped(member.__func__)))
         elif isinstance(member, property):
-            get, put, delete = (part and wrapped(part) for part in (member.fget, member.fset, member.fdel))
+            get, put, delete = (
+                part and wrapped(part)
+                for part in (member.fget, member.fset, member.fdel)
+            )
             setattr(cls, name, property(get, put, delete, member.__doc__))
+
     return cls
 
 
@@ -137,13 +152,17 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
             runtime.fail(failure)
         except MPIException as failure:
             failure.call = failure.call or _called()
-            handle(failure, None if isinstance(self, type) else getattr(self, "_owner", None))
+            handle(
+                failure,
+                None if isinstance(self, type) else getattr(self, "_owner", None),
+            )
             raise
 
     @wraps(function)
     def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         context = self._context
-        # After Finalize there are no procs to tell.
+        # `begun` tells whether the operation has begun when the failure comes: a call that has sent
+        # nothing can be refused. After Finalize there are no procs to tell.
         faults: Any = None if context is None or runtime.finalized() else context.faults
         begun = 0 if faults is None else faults.begun
         try:
@@ -159,7 +178,11 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
         except Exception as failure:
             known = failure if isinstance(failure, MPIException) else None
             # Fatal errors end the job, which tells the others.
-            if faults is not None and faults.begun == begun and not (known and self._owner.errhandler._is_fatal()):
+            if (
+                faults is not None
+                and faults.begun == begun
+                and not (known and self._owner.errhandler._is_fatal())
+            ):
                 faults.refuse(_called(), failure)
             if known:
                 known.call = known.call or _called()
@@ -179,6 +202,7 @@ def unsupported(name: str, why: str) -> Callable[..., NoReturn]:
 
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"Not supported: {why}."
+
     return call
 
 
@@ -188,6 +212,7 @@ def lacking(what: str, why: str, **calls: str) -> Callable[[C], C]:
     def refusing(cls: C) -> C:
         for name, call in calls.items():
             setattr(cls, name, unsupported(f"{call} of {what}", why))
+
         return cls
 
     return refusing
@@ -195,10 +220,15 @@ def lacking(what: str, why: str, **calls: str) -> Callable[[C], C]:
 
 def _called() -> str:
     """Return the name of the outermost of our methods: ``Recv`` calls others."""
+
     name = ""
+
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        # The frames of the guards are those of this file that have the guarded function.
         if frame.f_code.co_filename == __file__ and "function" in frame.f_locals:
             name = frame.f_locals["function"].__name__
+
         frame = frame.f_back
+
     return name

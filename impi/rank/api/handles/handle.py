@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 from impi.rank.api.handles.failing import guarded
 
 _numbers: Final = count(1)
+# Weak references: a number keeps no object alive.
 _by_number: Final[WeakValueDictionary[int, State]] = WeakValueDictionary()
 
 
@@ -37,6 +38,7 @@ class State:
         if self._number == 0:
             self._number = next(_numbers)
             _by_number[self._number] = self
+
         return self._number
 
 
@@ -55,13 +57,21 @@ class Handle:
 
     def __new__(cls, handle: Self | None = None) -> Self:
         """Return a null handle, or another handle of the same object."""
+
         self = super().__new__(cls)
         if handle is not None and not isinstance(handle, cls._family):
-            raise TypeError(f"expecting {cls._family.__name__} or None, got {type(handle).__name__}")
+            raise TypeError(
+                f"expecting {cls._family.__name__} or None, got {type(handle).__name__}"
+            )
+
         state = None if handle is None else handle._state
         if state is not None and not cls._takes(state):
-            raise TypeError(f"expecting {cls.__name__}, got {type(handle).__name__} of another kind")
+            raise TypeError(
+                f"expecting {cls.__name__}, got {type(handle).__name__} of another kind"
+            )
+
         self._state = state
+
         return self
 
     @classmethod
@@ -101,6 +111,7 @@ class Handle:
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, self._family):
             return NotImplemented
+
         return self._state is other._state
 
     __hash__ = None  # type: ignore[assignment]
@@ -111,9 +122,13 @@ class Handle:
     def __reduce__(self) -> str | tuple[Any, ...]:
         constant = self._constant()
         if constant is None:
-            raise ValueError(f"cannot serialize '{type(self).__module__}.{type(self).__name__}' instance")
+            raise ValueError(
+                f"cannot serialize '{type(self).__module__}.{type(self).__name__}' instance"
+            )
+
         if self is constant[0]:
             return constant[1]
+
         return (__newobj__, (type(self), constant[0]))
 
     def __copy__(self) -> Any:
@@ -126,6 +141,7 @@ class Handle:
         reduced = self.__reduce__()
         if isinstance(reduced, str):
             return self
+
         return reduced[0](*reduced[1])
 
     def _constant(self) -> tuple[Handle, str] | None:
@@ -142,9 +158,11 @@ class Handle:
     def fromhandle(cls, handle: int) -> Self:
         if handle == 0:
             return cls._class_of(None)._wrap(None)  # type: ignore[no-any-return]
+
         state = _by_number.get(handle)
         if state is None:
             raise ValueError(f"{handle} is not a handle of this process")
+
         return cls._class_of(state)._wrap(state)  # type: ignore[no-any-return]
 
     def toint(self) -> int:
@@ -165,6 +183,7 @@ class Handle:
         """Free the object unless it is null or predefined; the handle becomes null."""
         if self._is_constant or self._state is None:
             return
+
         if self._predefined():
             self._state = None
         else:

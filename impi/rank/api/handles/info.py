@@ -32,10 +32,13 @@ class Info(Handle):
     """
 
     @classmethod
-    def Create(cls, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] | None = None) -> Self:
+    def Create(
+        cls, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] | None = None
+    ) -> Self:
         info = cls._wrap(_InfoState({}))
         if items is not None:
             info.update(items)
+
         return info
 
     @classmethod
@@ -45,17 +48,20 @@ class Info(Handle):
     def _live(self) -> dict[str, str]:
         if not isinstance(self._state, _InfoState):
             raise error("ERR_INFO", "null info object")
+
         return self._state.items
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         if self._predefined():
             return super().__reduce__()
+
         return (type(self).Create, (self.items(),))
 
     def Free(self) -> None:
         self._live()
         if self._is_constant:
             raise error("ERR_INFO", "INFO_ENV cannot be freed")
+
         self._forget()
 
     def Dup(self) -> Self:
@@ -68,15 +74,23 @@ class Info(Handle):
     def Set(self, key: str, value: str) -> None:
         items = self._live()
         if not isinstance(value, str):
-            raise TypeError(f"an info value must be a string, not {type(value).__name__}")
+            raise TypeError(
+                f"an info value must be a string, not {type(value).__name__}"
+            )
+
         if not 0 < len(value.encode()) <= MAX_INFO_VAL:
-            raise error("ERR_INFO_VALUE", f"the value of {key!r} must have 1 to {MAX_INFO_VAL} octets")
+            raise error(
+                "ERR_INFO_VALUE",
+                f"the value of {key!r} must have 1 to {MAX_INFO_VAL} octets",
+            )
+
         items[_key(key)] = value
 
     def Delete(self, key: str) -> None:
         items = self._live()
         if _key(key) not in items:
             raise error("ERR_INFO_NOKEY", f"there is no key {key!r}")
+
         del items[key]
 
     def Get_nkeys(self) -> int:
@@ -86,6 +100,7 @@ class Info(Handle):
         keys = list(self._live())
         if not 0 <= n < len(keys):
             raise error("ERR_ARG", f"key {n} of {len(keys)} was asked for")
+
         return keys[n]
 
     def _content(self) -> dict[str, str]:
@@ -106,6 +121,7 @@ class Info(Handle):
     def __setitem__(self, item: str, value: str, /) -> None:
         if not self:
             raise KeyError(item)
+
         self.Set(item, value)
 
     def __delitem__(self, item: str, /) -> None:
@@ -123,16 +139,24 @@ class Info(Handle):
     def items(self) -> list[tuple[str, str]]:
         return list(self._content().items())
 
-    def update(self, items: Info | Mapping[str, str] | Iterable[tuple[str, str]] = (), **kwds: str) -> None:
+    def update(
+        self,
+        items: Info | Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        **kwds: str,
+    ) -> None:
         if not self:
             raise KeyError("null info object")
-        pairs: Iterable[tuple[str, str]] = items.items() if isinstance(items, (Info, Mapping)) else items
+
+        pairs: Iterable[tuple[str, str]] = (
+            items.items() if isinstance(items, (Info, Mapping)) else items
+        )
         for key, value in (*pairs, *kwds.items()):
             self.Set(key, value)
 
     def pop(self, key: str, *default: str) -> str:
         if len(default) > 1:
             raise TypeError("pop takes a key and at most one default")
+
         return self._content().pop(key, *default)
 
     def popitem(self) -> tuple[str, str]:
@@ -167,8 +191,10 @@ class HasInfo:
 def _key(key: str) -> str:
     if not isinstance(key, str):
         raise TypeError(f"an info key must be a string, not {type(key).__name__}")
+
     if not 0 < len(key.encode()) <= MAX_INFO_KEY:
         raise error("ERR_INFO_KEY", f"an info key must have 1 to {MAX_INFO_KEY} octets")
+
     return key
 
 
@@ -176,8 +202,10 @@ def _environment(args: Sequence[str]) -> dict[str, str]:
     items = {"arch": os.uname().machine, "thread_level": "MPI_THREAD_SINGLE"}
     if args:
         items["command"] = args[0][:MAX_INFO_VAL]
+
     if args[1:]:
         items["argv"] = " ".join(args[1:])[:MAX_INFO_VAL]
+
     return {key: value for key, value in items.items() if value}
 
 

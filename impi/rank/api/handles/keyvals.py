@@ -14,7 +14,8 @@ from impi.rank.api.handles.failing import guarded
 CopyFn = Callable[[Any, int, Any], Any] | bool | None
 DeleteFn = Callable[[Any, int, Any], None] | bool | None
 
-_numbers: Final = count(0x494D6001)  # above our own predefined keys of communicators (impi.rank.api.handles.attributes)
+# Above our own predefined keys of communicators (impi.rank.api.handles.attributes)
+_numbers: Final = count(0x494D6001)
 
 
 class Refusal(MPIException):
@@ -44,33 +45,40 @@ class Keyvals:
         """Return a new key; a copy function may be True (copy), False or None (no copy)."""
         keyval = next(_numbers)
         self._keys[keyval] = _Key(copy_fn, delete_fn)
+
         return keyval
 
     def free(self, keyval: int) -> int:
         """Free a key, now or with its last attribute, and return KEYVAL_INVALID."""
         self._key(keyval).freed = True
         self._used(keyval, 0)
+
         return KEYVAL_INVALID
 
     def get(self, values: dict[int, object], keyval: int) -> object:
         self._key(keyval)
         return values.get(keyval)
 
-    def set(self, owner: object, values: dict[int, object], keyval: int, value: object) -> None:
+    def set(
+        self, owner: object, values: dict[int, object], keyval: int, value: object
+    ) -> None:
         """Cache a value; an old one is deleted first."""
-        self._used(keyval, 1)  # first, because the old value may be all that keeps the key
+        # First, because the old value may be all that keeps the key
+        self._used(keyval, 1)
         try:
             if keyval in values:
                 self._delete(owner, values, keyval)
         except BaseException:
             self._used(keyval, -1)
             raise
+
         values[keyval] = value
 
     def delete(self, owner: object, values: dict[int, object], keyval: int) -> None:
         self._key(keyval)
         if keyval not in values:
             raise error("ERR_KEYVAL", f"no attribute is cached under key {keyval}")
+
         self._delete(owner, values, keyval)
 
     def clear(self, owner: object, values: dict[int, object]) -> None:
@@ -88,8 +96,12 @@ class Keyvals:
                 answer = _called(copy_fn, owner, keyval, value)
                 if answer is not NotImplemented:
                     result[keyval] = answer
+
+        # Counted once all copy functions have succeeded: after a failure there is no copy that
+        # could have attributes.
         for keyval in result:
             self._used(keyval, 1)
+
         return result
 
     def _delete(self, owner: object, values: dict[int, object], keyval: int) -> None:
@@ -103,6 +115,7 @@ class Keyvals:
             # Otherwise no object with this value could be freed.
             self._forget(values, keyval)
             raise
+
         self._forget(values, keyval)
 
     def _forget(self, values: dict[int, object], keyval: int) -> None:
@@ -112,6 +125,7 @@ class Keyvals:
     def _used(self, keyval: int, more: int) -> None:
         """Count attributes under a key, which ends with the last one if it is freed."""
         key = self._key(keyval)
+
         key.uses += more
         if key.freed and key.uses == 0:
             del self._keys[keyval]
@@ -120,32 +134,44 @@ class Keyvals:
         key = self._keys.get(keyval)
         if key is None:
             raise error("ERR_KEYVAL", f"{keyval} is not a key of an attribute")
+
         return key
 
 
 @guarded
 class HasAttributes:
-    """The attributes of a kind of objects; the class of handles says which, and what has them."""
+    """The attributes of a kind of objects, for the classes of their handles."""
 
     _keyvals: ClassVar[Keyvals]
-    # By key, what their values are for a handle; they cannot be changed.
+    # The values of predefined attributes, by key, as functions of a handle; they cannot be changed.
     _predefined_attributes: ClassVar[Mapping[int, Callable[[Any], Any]]] = {}
 
     def _object(self) -> Any:
         raise NotImplementedError
 
     def Get_attr(self, keyval: int) -> Any | None:
-        values, predefined = self._object().attributes, self._predefined_attributes.get(keyval)
-        return self._keyvals.get(values, keyval) if predefined is None else predefined(self)
+        values, predefined = (
+            self._object().attributes,
+            self._predefined_attributes.get(keyval),
+        )
+        return (
+            self._keyvals.get(values, keyval)
+            if predefined is None
+            else predefined(self)
+        )
 
     def Set_attr(self, keyval: int, attrval: object) -> None:
-        self._keyvals.set(self, self._object().attributes, self._changeable(keyval), attrval)
+        self._keyvals.set(
+            self, self._object().attributes, self._changeable(keyval), attrval
+        )
 
     def Delete_attr(self, keyval: int) -> None:
         self._keyvals.delete(self, self._object().attributes, self._changeable(keyval))
 
     @classmethod
-    def Create_keyval(cls, copy_fn: CopyFn = None, delete_fn: DeleteFn = None, nopython: bool = False) -> int:
+    def Create_keyval(
+        cls, copy_fn: CopyFn = None, delete_fn: DeleteFn = None, nopython: bool = False
+    ) -> int:
         return cls._keyvals.create(copy_fn, delete_fn)
 
     @classmethod
@@ -156,11 +182,16 @@ class HasAttributes:
     @classmethod
     def _changeable(cls, keyval: int) -> int:
         if keyval in cls._predefined_attributes:
-            raise error("ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed")
+            raise error(
+                "ERR_KEYVAL", f"attribute {keyval} is predefined and cannot be changed"
+            )
+
         return keyval
 
 
-def _called(function: Callable[[Any, int, Any], Any], owner: object, keyval: int, value: object) -> Any:
+def _called(
+    function: Callable[[Any, int, Any], Any], owner: object, keyval: int, value: object
+) -> Any:
     try:
         return function(owner, keyval, value)
     except Refusal:
@@ -169,4 +200,6 @@ def _called(function: Callable[[Any, int, Any], Any], owner: object, keyval: int
         import traceback
 
         traceback.print_exc()
-        raise error("ERR_OTHER", f"the function of attribute key {keyval} failed") from None
+        raise error(
+            "ERR_OTHER", f"the function of attribute key {keyval} failed"
+        ) from None

@@ -1,4 +1,8 @@
-"""Buffered sends (MPI 3.6), complete at once: copies, bounded by the attached buffer."""
+"""Buffered sends (MPI 3.6), complete at once: copies, bounded by the attached buffer.
+
+The attached memory itself is never used: copies are Python's own. Its size bounds them, as programs
+and tests rely on the error beyond it.
+"""
 
 from __future__ import annotations
 
@@ -34,31 +38,42 @@ class Attached:
         """Return the buffer of a send: the communicator's, or its session's, or the process's."""
         if self.buffer is not None:
             return self
+
         return _attached if self.beyond is None else self.beyond
 
     def used(self) -> int:
         for row in [row for row in self.sending if row[0].done]:
-            with suppress(ValueError):  # another thread has seen it, too
+            with suppress(ValueError):  # another thread has removed it
                 self.sending.remove(row)
+
         return sum(nbytes for _, nbytes in list(self.sending))
 
     def attach(self, buf: BufferSpec) -> None:
         if self.buffer is not None:
             raise error("ERR_BUFFER", "a buffer is attached already; detach it first")
-        self.size = None if buf is BUFFER_AUTOMATIC else read_buffer([buf, BYTE], readonly=False).count
+
+        self.size = (
+            None
+            if buf is BUFFER_AUTOMATIC
+            else read_buffer([buf, BYTE], readonly=False).count
+        )
         self.buffer = buf
 
     def detach(self) -> Any:
         if self.buffer is None:
             return None
+
+        # The memory is the program's again, so no message may count on its room.
         self.flush().Wait()
         buf, self.buffer, self.size = self.buffer, None, 0
+
         return buf
 
     def flush(self) -> Request:
         operation = _Flush(self)
         if not operation.advance():
             runtime.engine().turns.track(operation)
+
         return Request._of(operation)
 
 
@@ -111,14 +126,21 @@ def Iflush_buffer() -> Request:
     return _attached.flush()
 
 
-def start(context: Context, own: Attached, dest: int, tag: int, source: Source) -> Request:
+def start(
+    context: Context, own: Attached, dest: int, tag: int, source: Source
+) -> Request:
     """Send a copy of the message; complete at once. ``own``: the communicator's buffer."""
+
     engine = runtime.engine()
     attached = own.chosen()
     external = engine.is_external(context, dest)
+    # In the form in which it travels: the copy is due anyway, and nothing is left to convert.
     copy = OctetSource(bytes(source.octets(external=external)))
     copy.count = source.count
+
+    # MPI 4.1, 3.6.1: a message takes its size and MPI_BSEND_OVERHEAD of the buffer.
     nbytes = copy.octets(external=external).nbytes + BSEND_OVERHEAD
+    # A turn before the error: sends under way may have ended without the program's help.
     if attached.size is not None and attached.used() + nbytes > attached.size:
         engine.turns.progress()
         if attached.used() + nbytes > attached.size:
@@ -127,9 +149,11 @@ def start(context: Context, own: Attached, dest: int, tag: int, source: Source) 
                 f"a buffered send of {nbytes} bytes (with BSEND_OVERHEAD) does not fit: {attached.used()} of the "
                 f"{attached.size} bytes attached are in use",
             )
+
     operation = engine.send(context, dest, tag, copy)
     if not operation.done:
         attached.sending.append((operation, nbytes))
+
     return Request._of(SENT)  # complete once it is copied
 
 
@@ -143,5 +167,7 @@ class _Flush:
         self.done = False
 
     def advance(self) -> bool:
-        self.done = self.done or (self._attached.used() == 0 and not self._attached.sending)
+        self.done = self.done or (
+            self._attached.used() == 0 and not self._attached.sending
+        )
         return self.done

@@ -1,4 +1,8 @@
-"""The end of an operation: status, failure, owner of the error handler; for requests and routes."""
+"""The end of an operation: status, failure, owner of the error handler; for requests and routes.
+
+How it works: the engine only sets ``done`` and keeps failures. :func:`conclude` writes the status
+and raises, in the thread that waits and within the call whose error handler is to run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,14 @@ from impi.rank.engine.operations import Operation, ReceiveOperation, SendOperati
 from impi.rank.engine.operations import TakenMessage as Envelope
 
 
-def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, cancelled: bool = False) -> None:
+def fill_status(
+    status: Status | None,
+    source: int,
+    tag: int,
+    nbytes: int,
+    *,
+    cancelled: bool = False,
+) -> None:
     """Write the data of a message into the caller's status, if there is one."""
     if status is not None:
         status.fill(source=source, tag=tag, nbytes=nbytes, cancelled=cancelled)
@@ -23,31 +34,42 @@ def fill_status(status: Status | None, source: int, tag: int, nbytes: int, *, ca
 
 def room(statuses: Sequence[Status] | None, n: int) -> Sequence[Status | None]:
     """Return ``n`` statuses; the caller's list grows if too short, as in mpi4py."""
+
     if statuses is None:
         return [None] * n
+
     more = [Status() for _ in range(n - len(statuses))]
     if isinstance(statuses, list):
         statuses.extend(more)
         return statuses
+
     return [*statuses, *more]
 
 
 def describe(operation: Operation | None, status: Status | None) -> None:
     """Fill the caller's status, if any, from a complete operation; None: a null request."""
+
     if isinstance(operation, GeneralOperation):
         operation.query(status)
         return
+
     if status is None:
         return
+
+    # MPI_Sendrecv has the status of its receive.
     if isinstance(operation, Pair):
         operation = operation.receiving
+
     if isinstance(operation, Nothing):
         fill_status(status, operation.source, ANY_TAG, operation.nbytes)
     elif isinstance(operation, ReceiveOperation) and operation.message is not None:
         message = operation.message
+        # A status counts as in memory: in external32 a long may have 4 octets.
         nbytes = operation.target.native_size(message.nbytes, external=message.external)
         status.fill(source=message.source, tag=message.tag, nbytes=nbytes)
-    elif isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled:
+    elif (
+        isinstance(operation, ReceiveOperation | SendOperation) and operation.cancelled
+    ):
         status.fill(source=ANY_SOURCE, tag=ANY_TAG, nbytes=0, cancelled=True)
     else:
         fill_status(status, ANY_SOURCE, ANY_TAG, 0)
@@ -72,6 +94,7 @@ def is_wrong(operation: object) -> bool:
     """Whether :func:`check` would raise for a send or receive."""
     if type(operation) is ReceiveOperation:
         return operation.truncated or operation.failure is not None
+
     return type(operation) is SendOperation and operation.failure is not None
 
 
@@ -83,6 +106,7 @@ def conclude(operation: Operation, status: Status | None) -> None:
     except MPIException as failure:
         if status is not None:
             status.Set_error(int(failure))
+
         raise
 
 
@@ -92,14 +116,23 @@ def check(operation: Operation) -> None:
     Raises:
         Exception: ERR_TRUNCATE: the message was longer than the buffer. ERR_PORT: refused.
     """
+
     if isinstance(operation, Pair):
+        # One exception for both: that of the receive, whose status the caller sees.
         if not operation.receiving_failed:
             check(operation.sending)
+
         operation = operation.receiving
+
     failure = getattr(operation, "failure", None)
     if failure is not None:
         raise failure
-    if isinstance(operation, ReceiveOperation) and operation.truncated and operation.message is not None:
+
+    if (
+        isinstance(operation, ReceiveOperation)
+        and operation.truncated
+        and operation.message is not None
+    ):
         message = operation.message
         raise error(
             "ERR_TRUNCATE",
@@ -112,12 +145,16 @@ def owner_of(operation: Operation | None) -> Owner | None:
     """Return the owner of the error handler for an operation; None: no particular object."""
     if isinstance(operation, Pair):
         operation = operation.receiving
-    context = getattr(operation, "context", None)  # of a send that has failed, too
+
+    # Receives and collectives have a context, sends only once they have failed: a send that is
+    # complete has no error to handle.
+    context = getattr(operation, "context", None)
+
     return None if context is None else cast("Owner | None", context.api.owner)
 
 
 class Nothing:
-    """A send to or a receive from PROC_NULL, or what ended in its call: always complete."""
+    """A send to or a receive from PROC_NULL, or an operation that ended in its call: complete."""
 
     done = True
     cancelled = False

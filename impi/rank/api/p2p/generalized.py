@@ -41,6 +41,7 @@ class GeneralOperation:
     def complete(self) -> None:
         if self.done:
             raise error("ERR_REQUEST", "the generalized request is complete already")
+
         self.done = True
 
     def cancel(self) -> None:
@@ -49,8 +50,10 @@ class GeneralOperation:
 
     def query(self, status: Status | None) -> None:
         """Let the program fill the status; called without a caller's status, too."""
+
         mine = Status() if status is None else status
         mine.fill()
+
         self._call(self._query_fn, mine)
         if self._cancel_fn is None:
             mine.Set_cancelled(False)
@@ -61,6 +64,7 @@ class GeneralOperation:
     def _call(self, function: _Function | None, *first: Any) -> None:
         if function is None:
             return
+
         try:
             function(*first, *self._args, **self._kwargs)
         except MPIException:
@@ -72,4 +76,6 @@ class GeneralOperation:
             import traceback
 
             traceback.print_exc()
-            raise error("ERR_OTHER", "a function of a generalized request failed") from None
+            raise error(
+                "ERR_OTHER", "a function of a generalized request failed"
+            ) from None

@@ -33,12 +33,15 @@ class Grequest(Request):
         ``query_fn(status, *args, **kwargs)`` and ``free_fn(*args, **kwargs)`` are called at its
         completion, ``cancel_fn(completed, *args, **kwargs)`` when it is cancelled.
         """
-        return Grequest._of(GeneralOperation(query_fn, free_fn, cancel_fn, args, kwargs))
+        return Grequest._of(
+            GeneralOperation(query_fn, free_fn, cancel_fn, args, kwargs)
+        )
 
     def Complete(self) -> None:
         operation = self._operation
         if not isinstance(operation, GeneralOperation):
             raise error("ERR_REQUEST", "null request")
+
         operation.complete()
 
     def complete(self, obj: object = None) -> None:

@@ -46,12 +46,22 @@ class Message(Handle):
         return cls._wrap(_Matched(envelope, context))
 
     @classmethod
-    def Probe(cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None) -> Self:
+    def Probe(
+        cls,
+        comm: Any,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: Status | None = None,
+    ) -> Self:
         return cls(comm.Mprobe(source, tag, status))
 
     @classmethod
     def Iprobe(
-        cls, comm: Any, source: int = ANY_SOURCE, tag: int = ANY_TAG, status: Status | None = None
+        cls,
+        comm: Any,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        status: Status | None = None,
     ) -> Self | None:
         message = comm.Improbe(source, tag, status)
         return None if message is None else cls(message)
@@ -65,6 +75,7 @@ class Message(Handle):
     def Irecv(self, buf: BufferSpec) -> Request:
         if self._from_proc_null():
             return null_receive()
+
         message = read_buffer(buf, readonly=False)
         return self._receive(marshalling.target(message), None, message)
 
@@ -74,21 +85,32 @@ class Message(Handle):
     def irecv(self) -> Request:
         if self._from_proc_null():
             return null_receive()
+
         target = OctetTarget()
         return self._receive(target, lambda: load(target.data), None)
 
     def _from_proc_null(self) -> bool:
         if self._state is None or self._state.envelope is not None:
             return False
+
         self._forget()
         return True
 
-    def _receive(self, target: Target, value: Callable[[], Any] | None, keep: Any) -> Request:
+    def _receive(
+        self, target: Target, value: Callable[[], Any] | None, keep: Any
+    ) -> Request:
         state = self._state
         if state is None or state.envelope is None or state.context is None:
             raise error("ERR_REQUEST", "null message")
+
+        # A message is received once: its handle is null from now on (MPI 4.1, 3.8.3).
         self._forget()
-        return Request._of(runtime.engine().receive_message(state.context, state.envelope, target), value, keep)
+
+        return Request._of(
+            runtime.engine().receive_message(state.context, state.envelope, target),
+            value,
+            keep,
+        )
 
 
 MESSAGE_NULL: Final = Message._define("MESSAGE_NULL", None)

@@ -34,38 +34,68 @@ class Partitioned:
         def _checked(self, dest: int, tag: int) -> Context: ...
         def _checked_source(self, source: int, tag: int) -> Context: ...
 
-    def Psend_init(self, buf: BufferSpec, partitions: int, dest: int, tag: int = 0, info: Info = INFO_NULL) -> Prequest:
+    def Psend_init(
+        self,
+        buf: BufferSpec,
+        partitions: int,
+        dest: int,
+        tag: int = 0,
+        info: Info = INFO_NULL,
+    ) -> Prequest:
         """Make a persistent send of ``partitions`` equal parts of ``buf``, ready one by one."""
+
         context = self._checked(dest, tag)
         message = _divided(buf, partitions, readonly=True)
 
         def start() -> Request:
             if dest == PROC_NULL:
                 return null_send()
+
             operation = PartitionedSend(
-                runtime.engine(), context, dest, _wire_tag(tag), marshalling.source(message), partitions
+                runtime.engine(),
+                context,
+                dest,
+                _wire_tag(tag),
+                marshalling.source(message),
+                partitions,
             )
             runtime.engine().turns.track(operation)
+
             return Request._of(operation, None, message)
 
         return Prequest._persistent(start, partitions)
 
     def Precv_init(
-        self, buf: BufferSpec, partitions: int, source: int = ANY_SOURCE, tag: int = ANY_TAG, info: Info = INFO_NULL
+        self,
+        buf: BufferSpec,
+        partitions: int,
+        source: int = ANY_SOURCE,
+        tag: int = ANY_TAG,
+        info: Info = INFO_NULL,
     ) -> Prequest:
         """Make a persistent receive of ``partitions`` equal parts of ``buf``; no wildcards."""
+
         if source < 0 and source != PROC_NULL:
-            raise error("ERR_RANK", "a partitioned receive needs the rank of its source")
+            raise error(
+                "ERR_RANK", "a partitioned receive needs the rank of its source"
+            )
+
         if tag < 0:
             raise error("ERR_TAG", "a partitioned receive needs a tag")
+
         context = self._checked_source(source, tag)
         message = _divided(buf, partitions, readonly=False)
 
         def start() -> Request:
             if source == PROC_NULL:
                 return null_receive()
+
+            # A target is for one message: it keeps the place of its octets.
             target = marshalling.target(message)
-            operation = runtime.engine().receive(context, source, _wire_tag(tag), target, collective=True)
+            operation = runtime.engine().receive(
+                context, source, _wire_tag(tag), target, collective=True
+            )
+
             return Request._of(operation, None, message)
 
         return Prequest._persistent(start, partitions)
@@ -74,7 +104,11 @@ class Partitioned:
 def _wire_tag(tag: int) -> int:
     highest = runtime.engine().job.tag_ub - PARTITIONED_TAG
     if tag > highest:
-        raise error("ERR_TAG", f"tag {tag} is not in 0..{highest}, which partitioned communication can have")
+        raise error(
+            "ERR_TAG",
+            f"tag {tag} is not in 0..{highest}, which partitioned communication can have",
+        )
+
     return PARTITIONED_TAG + tag
 
 
@@ -82,5 +116,7 @@ def _divided(buf: BufferSpec, partitions: int, *, readonly: bool) -> Any:
     """Read a buffer; the count of the result is per partition."""
     if partitions < 1:
         raise error("ERR_ARG", f"{partitions} is not a number of partitions")
+
     message = read_buffer(buf, readonly=readonly, blocks=partitions)
+
     return marshalling.resized(message, message.count * partitions)

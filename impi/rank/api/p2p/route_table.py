@@ -1,4 +1,8 @@
-"""The routes of a communicator by rank: one for each rank, chosen at its first message."""
+"""The routes of a communicator by rank: one for each rank, chosen at its first message.
+
+How it works: a table is a dictionary, so the usual call is one lookup, ``table[rank]``. A rank
+without an entry comes to ``__missing__``, which checks it, chooses the class and keeps the object.
+"""
 
 from __future__ import annotations
 
@@ -43,9 +47,12 @@ class Routes(dict[int, Route]):
 
     def __missing__(self, rank: int) -> Route:
         engine, context = self._engine, self._context
+
         known = context.nsources if self._receiving else context.npeers
         if type(rank) is not int:
+            # An integer of another class leads to the route of the int that it stands for.
             return self[integer(rank)]
+
         if rank == PROC_NULL:
             route: Route = NullRoute(engine)
         elif rank == ANY_SOURCE and self._receiving:
@@ -55,7 +62,9 @@ class Routes(dict[int, Route]):
             raise error("ERR_RANK", f"{what} rank {rank} is not in 0..{known - 1}")
         else:
             route = self._to(engine, context, rank)
+
         self[rank] = route
+
         return route
 
 
@@ -88,12 +97,17 @@ class Revoked(dict[int, Route]):
 
 def _to(engine: Engine, context: Context, rank: int) -> Route:
     if engine.reduce_on_p2p or engine.job.is_resilient:
-        # Only the engine knows collectives by tag, and can end what waits for a proc that is lost.
+        # Only the engine knows collectives by tag, and can end operations that wait for a lost
+        # proc.
         return QueuedRoute(engine, context, rank)
+
     if rank not in context.shadow.rank_of:
         return ChannelRoute(engine, context, rank)
+
     if context.shadow.comm is None or context.shadow.comm.native is None:
         return QueuedRoute(engine, context, rank)
-    from impi.rank.api.p2p.library_route import library_route  # other ranks need not load it
+
+    # Other ranks need not load it
+    from impi.rank.api.p2p.library_route import library_route
 
     return library_route(engine, context, context.shadow.comm.native, rank)

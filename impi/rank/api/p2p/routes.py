@@ -1,13 +1,15 @@
 """The routes of point-to-point messages between this proc and a rank of a communicator.
 
-One class for each kind; :mod:`impi.rank.api.p2p.route_table` chooses the class once for each rank:
+How it works: there is one class for each kind of way, and :mod:`impi.rank.api.p2p.route_table`
+chooses the class once for each rank. A call asks the table and nothing else: before, each message
+tried up to eight ways in three layers (docs/decisions/one-route-per-rank.md).
 
 * :class:`NullRoute`: MPI_PROC_NULL.
 * :class:`ChannelRoute`: a proc of another client. A short message is one packet, one system call.
 * :class:`impi.rank.api.p2p.library_route.LibraryRoute`: a proc of the same client under an MPI
   library. A blocking call is the library's own, on user memory.
-* :class:`QueuedRoute`: everything else, and what ChannelRoute and LibraryRoute leave to their base
-  class. The engine starts an operation, which is matched in software.
+* :class:`QueuedRoute`: everything else, and calls that ChannelRoute and LibraryRoute leave to their
+  base class. The engine starts an operation, which is matched in software.
 
 Blocking calls have their own methods: most of them end before an operation object would pay.
 """
@@ -104,7 +106,9 @@ class QueuedRoute:
 
     def send_octets(self, octets: bytes, tag: int) -> None:
         check_tag(self._engine, tag)
-        self._finish(self._engine.send(self._context, self._rank, tag, OctetSource(octets)))
+        self._finish(
+            self._engine.send(self._context, self._rank, tag, OctetSource(octets))
+        )
 
     def start(self, spec: BufferSpec, tag: int) -> Request:
         check_tag(self._engine, tag)
@@ -118,6 +122,7 @@ class QueuedRoute:
         check_receive_tag(self._engine, tag)
         target = OctetTarget()
         self._end(self._engine.receive(self._context, self._rank, tag, target), status)
+
         return target.data
 
     def post(self, spec: BufferSpec, tag: int) -> Request:
@@ -125,18 +130,25 @@ class QueuedRoute:
         return Request._of(self._posted(read(spec, self._plain, readonly=False), tag))
 
     def _started(self, data: Plain | UserBuffer, tag: int) -> SendOperation:
-        return self._engine.send(self._context, self._rank, tag, marshalling.source_of(data))
+        return self._engine.send(
+            self._context, self._rank, tag, marshalling.source_of(data)
+        )
 
     def _posted(self, data: Plain | UserBuffer, tag: int) -> ReceiveOperation:
-        return self._engine.receive(self._context, self._rank, tag, marshalling.target_of(data))
+        return self._engine.receive(
+            self._context, self._rank, tag, marshalling.target_of(data)
+        )
 
     def _await(self, data: Plain | UserBuffer, tag: int, status: Status | None) -> None:
         self._end(self._posted(data, tag), status)
 
     def _end(self, operation: ReceiveOperation, status: Status | None) -> None:
         self._complete(operation)
+        # A blocking receive from any source that a loss has made pending has no request to go on
+        # with.
         if operation.failure is not None:
             self._engine.losses.settle(operation)
+
         if status is not None or operation.truncated or operation.failure is not None:
             conclude(operation, status)
 
@@ -148,6 +160,7 @@ class QueuedRoute:
     def _complete(self, operation: SendOperation | ReceiveOperation) -> None:
         if not operation.done:
             self._engine.turns.wait_for(operation)
+
         if type(operation) is SendOperation and operation.failure is not None:
             raise operation.failure
 
@@ -164,13 +177,15 @@ class ChannelRoute(QueuedRoute):
         self._writing = engine.ways.channels.writing
 
     def _reach(self) -> ShortSender:
-        """Have a channel to the other proc, and the sender of short messages there."""
+        """Make the sender of short messages to the other proc, and in a lazy job the channel."""
         self._sender = self._engine.short_sender(self._context, self._rank)
         return self._sender
 
     def send(self, spec: BufferSpec, tag: int) -> None:
         data = read(spec, self._plain, readonly=True)
-        if not (type(data) is tuple and (self._sender or self._reach()).send(tag, *data)):
+        if not (
+            type(data) is tuple and (self._sender or self._reach()).send(tag, *data)
+        ):
             self._finish(self._started(data, tag))
         elif self._writing:
             self._write_rest()
@@ -182,20 +197,25 @@ class ChannelRoute(QueuedRoute):
             self._write_rest()
 
     def _write_rest(self) -> None:
-        """Wait until TCP has all of a packet of which it has a part."""
+        """Wait until TCP has the rest of a packet."""
+        # The rest was copied, so the buffer is free. But a program that only sends would fill
+        # memory with copies if nothing slowed it down.
         self._engine.turns.wait(lambda: self._host not in self._writing)
 
     def start(self, spec: BufferSpec, tag: int) -> Request:
         data = read(spec, self._plain, readonly=True)
         if type(data) is tuple and (self._sender or self._reach()).send(tag, *data):
             return Request._of(SENT)
+
         return Request._of(self._started(data, tag))
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
         data = read(spec, self._plain, readonly=False)
+        # One test instead of check_receive_tag(): a wrong tag is rare, and is checked below.
         if type(data) is tuple and type(tag) is int and ANY_TAG <= tag <= self._tag_ub:  # noqa: SIM102
             if self._receiver.receive(tag, data[0], status):
                 return
+
         check_receive_tag(self._engine, tag)
         self._await(data, tag, status)
 
@@ -204,13 +224,20 @@ class ChannelRoute(QueuedRoute):
             octets = self._receiver.receive_octets(tag, status)
             if octets is not None:
                 return octets
+
+        # Something is older, or something else is under way: the matchers sort it out.
         return super().receive_octets(tag, status)
 
     def _started(self, data: Plain | UserBuffer, tag: int) -> SendOperation:
         check_tag(self._engine, tag)
+
         source = marshalling.source_of(data)
-        if isinstance(data, tuple):  # the packet was not possible
-            return self._engine.enqueue(self._context, self._rank, tag, source, [data[0]])
+        # ShortSender has refused it, so send() need not ask again
+        if isinstance(data, tuple):
+            return self._engine.enqueue(
+                self._context, self._rank, tag, source, [data[0]]
+            )
+
         return self._engine.send(self._context, self._rank, tag, source)
 
 
@@ -224,12 +251,17 @@ def check_tag(engine: Engine, tag: int) -> None:
         OverflowError: more than a C int.
     """
     if type(tag) is not int:
-        raise TypeError(f"tag {tag!r} is no int")
+        raise TypeError(f"tag {tag!r} is not an int")
+
     if not 0 <= tag <= engine.job.tag_ub:
         fitting(tag)
         raise error("ERR_TAG", f"tag {tag} is not in 0..{engine.job.tag_ub}")
+
     if engine.reduce_on_p2p and tag == REDUCE_TAG:
-        raise error("ERR_TAG", f"tag {tag} is Reduce's alone in this job (--peer-quirks reduce-on-p2p); take another")
+        raise error(
+            "ERR_TAG",
+            f"tag {tag} is Reduce's alone in this job (--peer-quirks reduce-on-p2p); take another",
+        )
 
 
 def check_receive_tag(engine: Engine, tag: int) -> None:

@@ -18,7 +18,8 @@ __all__ = ["Status"]
 _CANCELLED: Final = 3
 _LOW: Final = 4
 _HIGH: Final = 5
-_LONG_SIZE: Final = 6  # Octets of MPI_LONG if the message is external32, 0 if it is in native form
+# Octets of MPI_LONG if the message is external32, 0 if it is in native form
+_LONG_SIZE: Final = 6
 _EMPTY: Final = array("i", [ANY_SOURCE, ANY_TAG, SUCCESS, 0, 0, 0, 0, 0])
 
 
@@ -32,8 +33,10 @@ class Status:
     def __new__(cls, status: Status | None = None) -> Self:
         if status is not None and not isinstance(status, Status):
             raise TypeError(f"expecting Status or None, got {type(status).__name__}")
+
         self = super().__new__(cls)
         self._row = (_EMPTY if status is None else status._row)[:]
+
         return self
 
     def fill(
@@ -48,8 +51,14 @@ class Status:
         long_size: int = 4,
     ) -> None:
         """Write all fields; ``nbytes`` in external32 with longs of ``long_size``, or native."""
+
         row = self._row
-        row[F_SOURCE], row[F_TAG], row[F_ERROR], row[_CANCELLED] = source, tag, error, cancelled
+        row[F_SOURCE], row[F_TAG], row[F_ERROR], row[_CANCELLED] = (
+            source,
+            tag,
+            error,
+            cancelled,
+        )
         self._set_nbytes(nbytes)
         row[_LONG_SIZE] = long_size if external else 0
 
@@ -59,13 +68,16 @@ class Status:
         return ((self._row[_HIGH] & 0xFFFFFFFF) << 31) | self._row[_LOW]
 
     def _set_nbytes(self, nbytes: int) -> None:
+        # 31 bits in the lower C int, which is signed; the rest in the higher one.
         high = nbytes >> 31
-        self._row[_HIGH] = high if high < 1 << 31 else high - (1 << 32)  # a C int has all 32 bits of it
+        # A C int has all 32 bits of it
+        self._row[_HIGH] = high if high < 1 << 31 else high - (1 << 32)
         self._row[_LOW] = nbytes & 0x7FFFFFFF
 
     def __eq__(self, other: object, /) -> bool:
         if not isinstance(other, Status):
             return NotImplemented
+
         return self._row == other._row
 
     __hash__ = None  # type: ignore[assignment]
@@ -85,9 +97,11 @@ class Status:
     def __setstate__(self, state: dict[str, int]) -> None:
         self.Set_source(state["source"])
         self.Set_tag(state["tag"])
+
         self.Set_error(state["error"])
         if "count" in state:
             self.Set_elements(BYTE, state["count"])
+
         if "cancelled" in state:
             self.Set_cancelled(bool(state["cancelled"]))
 
@@ -112,16 +126,21 @@ class Status:
     def Get_count(self, datatype: Datatype = BYTE) -> int:
         """Return the number of received elements; UNDEFINED if the last is not whole."""
         long_size = self._row[_LONG_SIZE]
-        return datatype.typemap.count_of(self.nbytes, external=long_size > 0, long_size=long_size)
+        return datatype.typemap.count_of(
+            self.nbytes, external=long_size > 0, long_size=long_size
+        )
 
     def Get_elements(self, datatype: Datatype) -> int:
         """Return the number of received basic elements; UNDEFINED if the last is not whole."""
         long_size = self._row[_LONG_SIZE]
-        return datatype.typemap.elements_of(self.nbytes, external=long_size > 0, long_size=long_size)
+        return datatype.typemap.elements_of(
+            self.nbytes, external=long_size > 0, long_size=long_size
+        )
 
     def Set_elements(self, datatype: Datatype, count: int) -> None:
         if count < 0 and count != UNDEFINED:
             raise error("ERR_ARG", f"negative number of elements {count}")
+
         self._set_nbytes(datatype.typemap.size_of_elements(max(count, 0)))
         self._row[_LONG_SIZE] = 0
 
@@ -134,7 +153,9 @@ class Status:
     source = property(Get_source, Set_source, doc="rank of the sender")
     tag = property(Get_tag, Set_tag, doc="tag of the message")
     error = property(Get_error, Set_error, doc="error code")
-    cancelled = property(Is_cancelled, Set_cancelled, doc="whether the request was cancelled")
+    cancelled = property(
+        Is_cancelled, Set_cancelled, doc="whether the request was cancelled"
+    )
 
     @property
     def count(self) -> int:
@@ -153,7 +174,11 @@ class Status:
     @classmethod
     def f2py(cls, arg: list[int]) -> Self:
         if len(arg) < F_STATUS_SIZE:
-            raise ValueError(f"a Fortran status has {F_STATUS_SIZE} integers, not {len(arg)}")
+            raise ValueError(
+                f"a Fortran status has {F_STATUS_SIZE} integers, not {len(arg)}"
+            )
+
         self = cls()
         self._row = array("i", arg[:F_STATUS_SIZE])
+
         return self

@@ -25,8 +25,10 @@ class buffer(np.ndarray[Any, Any]):
         """Return a view of an object's memory, or an empty one."""
         if len(buf) > 1:
             raise TypeError(f"buffer takes at most one argument, not {len(buf)}")
+
         if not buf:
             return cls._view(memoryview(bytearray()), None)
+
         return cls._of(buf[0], readonly=True)
 
     @classmethod
@@ -34,6 +36,7 @@ class buffer(np.ndarray[Any, Any]):
         view, _, on_device = octets_and_place(obj, readonly=readonly)
         self = cls._view(view, obj)
         self._on_device = on_device
+
         return self
 
     @classmethod
@@ -47,7 +50,9 @@ class buffer(np.ndarray[Any, Any]):
         nbytes = integer(nbytes, LONG_MAX)
         if nbytes < 0:
             raise ValueError("expecting non-negative size")
+
         memory = np.zeros(nbytes, np.uint8) if clear else np.empty(nbytes, np.uint8)
+
         return buffer._view(memory.data, memory)
 
     @staticmethod
@@ -55,19 +60,24 @@ class buffer(np.ndarray[Any, Any]):
         self = buffer._of(obj, readonly=readonly)
         if readonly:
             self.flags.writeable = False
+
         return self
 
     @staticmethod
     def fromaddress(address: int, nbytes: int, readonly: bool = False) -> buffer:
         """Return a view of memory at an address that the caller vouches for."""
+
         address, nbytes = integer(address, 2 * LONG_MAX + 1), integer(nbytes, LONG_MAX)
         if nbytes < 0:
             raise ValueError("expecting non-negative buffer length")
+
         if nbytes > 0 and address == 0:
             raise ValueError("expecting non-NULL address")
+
         view = at_address(address, nbytes)
         self = buffer._view(view.toreadonly() if readonly else view, None)
         self._at = address
+
         return self
 
     @property
@@ -75,7 +85,9 @@ class buffer(np.ndarray[Any, Any]):
         """Address of the memory; 0 if empty."""
         if self._released or (self._owner is None and not len(self)):
             return self._at or 0 if not self._released else 0
+
         address: int = self.ctypes.data
+
         return address
 
     @property
@@ -101,6 +113,7 @@ class buffer(np.ndarray[Any, Any]):
     def __bool__(self) -> bool:
         return self.nbytes > 0
 
+    # An array compares its elements. mpi4py's buffer equals itself alone.
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -118,22 +131,27 @@ class buffer(np.ndarray[Any, Any]):
         if isinstance(item, slice):
             start, stop = self._bounds(item)
             return buffer._view(self.data[start:stop], self)
+
         return int(np.ndarray.__getitem__(self, self._index(item)))
 
     def __setitem__(self, item: Any, value: Any, /) -> None:
         self._host_only()
         if self.readonly:
             raise TypeError("buffer is read-only")
+
         if not isinstance(item, slice):
             np.ndarray.__setitem__(self, self._index(item), value & 0xFF)
             return
+
         start, stop = self._bounds(item)
         if isinstance(value, (int, np.integer)):
             np.ndarray.__setitem__(self, slice(start, stop), int(value) & 0xFF)
             return
+
         source, _ = octets_of(value, readonly=True)
         if source.nbytes != stop - start:
             raise ValueError("slice length does not match buffer")
+
         self.data[start:stop] = source
 
     def __delitem__(self, item: Any, /) -> None:
@@ -144,20 +162,26 @@ class buffer(np.ndarray[Any, Any]):
             index = item.__index__()
         except AttributeError:
             raise TypeError("index must be integer or slice") from None
+
         if not -len(self) <= index < len(self):
             raise IndexError("index out of range")
+
         return int(index)
 
     def _bounds(self, item: slice) -> tuple[int, int]:
         start, stop, step = item.indices(len(self))
         if step != 1:
             raise IndexError("slice with step not supported")
+
         return start, max(start, stop)
 
     def cast(self, format: str, shape: Any = ...) -> memoryview:
         self._host_only()
         view: Any = self.data
-        result: memoryview = view.cast(format) if shape is Ellipsis else view.cast(format, shape)
+        result: memoryview = (
+            view.cast(format) if shape is Ellipsis else view.cast(format, shape)
+        )
+
         return result
 
     def tobytes(self, order: str | None = None) -> bytes:

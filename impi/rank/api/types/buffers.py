@@ -16,7 +16,16 @@ from impi.protocol.semantics.errors import MPIException
 from impi.protocol.semantics.values.datatype import NAMED, TypeMap
 from impi.rank.api.constants import BOTTOM, BUFFER_AUTOMATIC, IN_PLACE
 from impi.rank.api.handles.integers import LONG_MAX, fitting
-from impi.rank.api.types.datatypes import BYTE, CHAR, INT8_T, SIGNED_CHAR, UINT8_T, UNSIGNED_CHAR, Datatype, _typedict
+from impi.rank.api.types.datatypes import (
+    BYTE,
+    CHAR,
+    INT8_T,
+    SIGNED_CHAR,
+    UINT8_T,
+    UNSIGNED_CHAR,
+    Datatype,
+    _typedict,
+)
 from impi.rank.api.types.memory import at_address, octets_of
 
 __all__ = [
@@ -48,12 +57,17 @@ class UserBuffer:
     offset: int
     count: int
     datatype: Datatype
-    discovered: bool  # whether the datatype was inferred: numpy's int64 is meant then, not C's long
+    # Whether the datatype was inferred: numpy's int64 is meant then, not C's long
+    discovered: bool
 
     def wire_type(self, strict: bool = False) -> TypeMap:
         """Return the type map; ``strict``: an inferred long is INT64_T, as wire longs have 4."""
         typemap = self.datatype.typemap
-        return _EXACT.get(typemap.name, typemap) if strict and self.discovered and typemap.size == 8 else typemap
+        return (
+            _EXACT.get(typemap.name, typemap)
+            if strict and self.discovered and typemap.size == 8
+            else typemap
+        )
 
     def block(self, index: int) -> UserBuffer:
         """Return ``count`` elements, ``index`` blocks further on."""
@@ -65,6 +79,7 @@ class UserBuffer:
         typemap = self.datatype.typemap
         if not typemap.name or len(typemap.runs) != 1 or typemap.size != typemap.extent:
             return None
+
         return self.view[self.offset : self.offset + self.count * typemap.size]
 
 
@@ -81,10 +96,18 @@ class UserBlocks:
 
     def block(self, index: int) -> UserBuffer:
         offset = self.offset + self.displs[index]
-        return UserBuffer(self.view, offset, self.counts[index], self.datatypes[index], self.discovered)
+        return UserBuffer(
+            self.view,
+            offset,
+            self.counts[index],
+            self.datatypes[index],
+            self.discovered,
+        )
 
 
-OCTETS: Final = frozenset(each._state for each in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T))
+OCTETS: Final = frozenset(
+    each._state for each in (BYTE, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, INT8_T, UINT8_T)
+)
 """Types of one octet, equal in every form."""
 
 # Octets of the predefined types without gaps.
@@ -97,14 +120,14 @@ _SIZES: Final = {
 NATIVE: Final = frozenset(_SIZES)
 """Types that are octets as they are, wherever both ends have the native form."""
 
-# Types by the formats of memoryview that it gives as octets.
-
 
 def plain_types(*, external: bool) -> Container[object]:
     """Return the types that need no conversion on a way whose form is external32, or native."""
     return OCTETS if external else NATIVE
 
 
+# Types by the formats of memoryview that can be cast to octets. Others, as those of ctypes and of
+# numpy's structures, are read by :func:`octets_of`.
 _FORMATS: Final = {code: _typedict[code] for code in "bBhHiIlLqQfd?"}
 
 _LISTS: Final = (list, tuple)
@@ -121,40 +144,57 @@ def read(spec: Any, plain: Container[Any], *, readonly: bool) -> Plain | UserBuf
         plain: :data:`OCTETS` or :data:`NATIVE`: types that need no conversion on the way.
         readonly: whether the memory is only read.
     """
+
+    # Tried first: most messages are one contiguous array, and the full reading below makes
+    # several objects for each.
     found = _plainly(spec, readonly)
     if found is not None and found[2]._state in plain:
         return found[:2]
+
     message = read_buffer(spec, readonly=readonly)
     octets = message.octets() if message.datatype._state in plain else None
+
     return message if octets is None else (octets, message.count)
 
 
 def _plainly(spec: Any, readonly: bool) -> tuple[memoryview, int, Datatype] | None:
-    """Read what most messages are: a contiguous array of native numbers, alone, with its type, or
-    with count and type. None: it is something else, or wrong."""
+    """Read the most common buffer: a contiguous array of native numbers, alone, with its type, or
+    with count and type. None: another buffer, or a wrong one."""
+
     buf, count, datatype = _listed(spec) if type(spec) in _LISTS else (spec, None, None)
     try:
         view = memoryview(buf)
     except (TypeError, ValueError, BufferError):
         return None
+
     typ = _FORMATS.get(view.format)
+    # The last test is true only for read-only memory that the call is to write.
     if typ is None or not view.c_contiguous or readonly < view.readonly:
         return None
+
     if datatype is not None:
         typ = datatype
+
     size = _SIZES.get(typ._state)
+
     return None if size is None else _counted(view, size, count, typ)
 
 
-def _counted(view: memoryview, size: int, count: int | None, typ: Datatype) -> tuple[memoryview, int, Datatype] | None:
+def _counted(
+    view: memoryview, size: int, count: int | None, typ: Datatype
+) -> tuple[memoryview, int, Datatype] | None:
     """Return ``count`` elements of a type as octets, or all that there are; None: too few."""
+
     if view.format != "B" or view.ndim != 1:
         if not view.nbytes:
             return None  # an empty view cannot be cast
+
         view = view.cast("B")
+
     nbytes = len(view) if count is None else count * size
     if not 0 <= nbytes <= len(view) or nbytes % size:
         return None
+
     return view if nbytes == len(view) else view[:nbytes], nbytes // size, typ
 
 
@@ -165,21 +205,28 @@ def _listed(spec: Any) -> tuple[Any, int | None, Datatype | None]:
         buf, datatype = spec
     elif len(spec) == 3 and type(spec[1]) is int:
         buf, count, datatype = spec
+
     return (buf, count, datatype) if type(datatype) is Datatype else (None, None, None)
 
 
 def _plain_buffer(spec: Any, readonly: bool, blocks: int) -> UserBuffer | None:
     if type(spec) is UserBuffer:  # of a program in C (impi.cabi)
         return spec
+
     found = _plainly(spec, readonly)
     if found is None:
         return None
+
     octets, count, datatype = found
+
     listed = type(spec) in _LISTS
     if blocks > 1:
-        if count % blocks or (listed and len(spec) == 3):  # a count that is given is one block's
+        # A count that is given is one block's
+        if count % blocks or (listed and len(spec) == 3):
             return None
+
         count //= blocks
+
     return UserBuffer(octets, 0, count, datatype, not listed)
 
 
@@ -188,14 +235,22 @@ def kept_buffer(spec: object, *, readonly: bool, blocks: int = 1) -> UserBuffer:
     read = read_buffer(spec, readonly=readonly, blocks=blocks)
     if read.datatype._is_constant:
         return read
-    return UserBuffer(read.view, read.offset, read.count, _kept(read.datatype), read.discovered)
+
+    return UserBuffer(
+        read.view, read.offset, read.count, _kept(read.datatype), read.discovered
+    )
 
 
-def kept_blocks(spec: object, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
+def kept_blocks(
+    spec: object, *, readonly: bool, blocks: int, typed: bool = False
+) -> UserBlocks:
     """:func:`read_blocks` for an operation that outlasts its call."""
     read = read_blocks(spec, readonly=readonly, blocks=blocks, typed=typed)
     datatypes = [_kept(each) for each in read.datatypes]
-    return UserBlocks(read.view, read.offset, read.counts, read.displs, datatypes, read.discovered)
+
+    return UserBlocks(
+        read.view, read.offset, read.counts, read.displs, datatypes, read.discovered
+    )
 
 
 def _kept(datatype: Datatype) -> Datatype:
@@ -203,7 +258,9 @@ def _kept(datatype: Datatype) -> Datatype:
     return datatype if datatype._is_constant else Datatype._wrap(datatype._state)
 
 
-def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True) -> UserBuffer:
+def read_buffer(
+    spec: Any, *, readonly: bool, blocks: int = 1, check: bool = True
+) -> UserBuffer:
     """Read a specification with one count; Exception ERR_BUFFER: the buffer is too small.
 
     Args:
@@ -213,25 +270,34 @@ def read_buffer(spec: Any, *, readonly: bool, blocks: int = 1, check: bool = Tru
         blocks: number of blocks if the count is inferred; the count is per block.
         check: whether the size of the buffer is checked.
     """
+
     plain = _plain_buffer(spec, readonly, blocks)
     if plain is not None:
         return plain
+
+    # The full reading: all of mpi4py's forms, and the sentences of its errors.
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
+
     start = _index(displ) if displ is not None else 0
     if (count is not None and count < 0) or start < 0 or (buf is None and count):
         raise ValueError(_refusal(count, start))
+
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
+
     offset = 0
     if start:
         offset = _offset(typ, view, start)
+
     if count is None:
         count = _inferred(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
         view, offset = _at_addresses([typ.typemap.span(offset, count * max(blocks, 1))])
+
     typ._check_committed()
     if check and buf is not BOTTOM:
         _check_inside(typ, view, offset, count, max(blocks, 1))
+
     return UserBuffer(view, offset, count, typ, discovered)
 
 
@@ -240,17 +306,27 @@ def _offset(datatype: Datatype, view: memoryview, start: int) -> int:
     if start * extent > view.nbytes:
         fitting(start, LONG_MAX)
         entries = view.nbytes // extent
-        raise ValueError(f"message: displacement {start} out of bounds, the buffer has {entries} entries")
+        raise ValueError(
+            f"message: displacement {start} out of bounds, the buffer has {entries} entries"
+        )
+
     return start * extent
 
 
 def _refusal(count: int | None, start: int) -> str:
     if count is not None and count < 0:
         return f"message: negative count {count}"
-    return f"message: negative displacement {start}" if start < 0 else f"message: buffer is None but count is {count}"
+
+    return (
+        f"message: negative displacement {start}"
+        if start < 0
+        else f"message: buffer is None but count is {count}"
+    )
 
 
-def _check_inside(datatype: Datatype, view: memoryview, offset: int, count: int, blocks: int) -> None:
+def _check_inside(
+    datatype: Datatype, view: memoryview, offset: int, count: int, blocks: int
+) -> None:
     try:
         datatype.typemap.inside(view, offset, count * blocks)
     except MPIException:
@@ -258,7 +334,9 @@ def _check_inside(datatype: Datatype, view: memoryview, offset: int, count: int,
         raise
 
 
-def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) -> UserBlocks:
+def read_blocks(
+    spec: Any, *, readonly: bool, blocks: int, typed: bool = False
+) -> UserBlocks:
     """Read a specification of ``blocks`` blocks; Exception ERR_BUFFER: the buffer is too small.
 
     Args:
@@ -273,51 +351,82 @@ def read_blocks(spec: Any, *, readonly: bool, blocks: int, typed: bool = False) 
     """
     if type(spec) is UserBlocks:
         return spec
+
     return (_typed_blocks if typed else _blocks)(spec, readonly, blocks)
 
 
 def _blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
     buf, counts, displs, datatype = _split(spec, (tuple,))
+
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
     if counts is None:
         total = _inferred(view.nbytes, typ, 1)
         counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
     else:
         counts = _row(counts, blocks, "counts")
+
     if displs is None:
         displs = [0, *accumulate(counts)][:blocks]
     elif _is_integer(displs):
         displs = [_index(displs) * i for i in range(blocks)]
     else:
         displs = _row(displs, blocks, "displacements")
+
     typ._check_committed()
     extent = typ.typemap.extent
-    return _placed(buf, view, counts, [extent * displ for displ in displs], [typ] * blocks, discovered)
+
+    return _placed(
+        buf,
+        view,
+        counts,
+        [extent * displ for displ in displs],
+        [typ] * blocks,
+        discovered,
+    )
 
 
 def _typed_blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
     buf, counts, displs, types = _split_typed(spec)
     if (counts is None) != (displs is None) or (buf is BOTTOM and counts is None):
         raise ValueError("message: expecting both counts and displacements")
+
     counts = [1] * blocks if counts is None else _row(counts, blocks, "counts")
     displs = [0] * blocks if displs is None else _row(displs, blocks, "displacements")
+
     datatypes = [_datatype(item) for item in types]
     if len(datatypes) != blocks:
         raise ValueError(f"message: expecting {blocks} datatypes, got {len(datatypes)}")
+
     for datatype in datatypes:
         datatype._check_committed()
-    view = memoryview(bytearray()) if buf is None or buf is BOTTOM else octets_of(buf, readonly=readonly)[0]
+
+    view = (
+        memoryview(bytearray())
+        if buf is None or buf is BOTTOM
+        else octets_of(buf, readonly=readonly)[0]
+    )
+
     return _placed(buf, view, counts, displs, datatypes, False)
 
 
 def _placed(
-    buf: Any, view: memoryview, counts: list[int], displs: list[int], datatypes: list[Datatype], discovered: bool
+    buf: Any,
+    view: memoryview,
+    counts: list[int],
+    displs: list[int],
+    datatypes: list[Datatype],
+    discovered: bool,
 ) -> UserBlocks:
     """Return UserBlocks; at MPI_BOTTOM the displacements are the addresses of the memory."""
     if buf is BOTTOM and any(counts):
-        spans = [t.typemap.span(d, n) for d, n, t in zip(displs, counts, datatypes, strict=True) if n]
+        spans = [
+            t.typemap.span(d, n)
+            for d, n, t in zip(displs, counts, datatypes, strict=True)
+            if n
+        ]
         view, offset = _at_addresses(spans)
         return UserBlocks(view, offset, counts, displs, datatypes, discovered)
+
     if buf is not BOTTOM:
         try:
             for displ, count, datatype in zip(displs, counts, datatypes, strict=True):
@@ -325,7 +434,9 @@ def _placed(
         except MPIException:
             for number in (*counts, *displs):
                 fitting(number, LONG_MAX)
+
             raise
+
     return UserBlocks(view, 0, counts, displs, datatypes, discovered)
 
 
@@ -333,22 +444,29 @@ def _split_typed(spec: Any) -> tuple[Any, Any, Any, Any]:
     if len(spec) == 2:
         buf, types = spec
         return buf, None, None, types
+
     if len(spec) == 3:
         buf, (counts, displs), types = spec
         return buf, counts, displs, types
+
     if len(spec) == 4:
         buf, counts, displs, types = spec
         return buf, counts, displs, types
+
     raise ValueError("message: expecting 2 to 4 items")
 
 
 def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
     """Return buffer, counts, displacements, datatype; ``nested``: types for (counts, displs)."""
+
     if not isinstance(spec, (list, tuple)):
         if spec is None or isinstance(spec, type):
             raise TypeError("message: expecting buffer or list/tuple")
+
         return spec, None, None, None
+
     displs: Any = None
+
     datatype: Any = None
     if len(spec) == 2:
         buf, counts = spec
@@ -361,29 +479,39 @@ def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
         return buf, counts, displs, datatype
     else:
         raise ValueError("message: expecting 2 to 4 items")
+
     if isinstance(counts, nested):
         counts, displs = counts
+
     return buf, counts, displs, datatype
 
 
 def _datatype(item: Any) -> Datatype:
     if isinstance(item, Datatype):
         return item
+
     try:
         return _typedict[item]
     except (KeyError, TypeError):
         raise KeyError(f"cannot map {item!r} to MPI datatype") from None
 
 
-def _memory(buf: Any, datatype: Any, *, readonly: bool) -> tuple[memoryview, Datatype, bool]:
+def _memory(
+    buf: Any, datatype: Any, *, readonly: bool
+) -> tuple[memoryview, Datatype, bool]:
     if buf is None or buf is BOTTOM:
         return memoryview(bytearray()), _datatype(datatype), False
+
     try:
         view, format = octets_of(buf, readonly=readonly)
     except TypeError as failure:
-        raise TypeError(f"message: expecting buffer or list/tuple, got {type(buf).__name__}") from failure
+        raise TypeError(
+            f"message: expecting buffer or list/tuple, got {type(buf).__name__}"
+        ) from failure
+
     if datatype is not None:
         return view, _datatype(datatype), False
+
     return view, _of_format(format), True
 
 
@@ -393,24 +521,34 @@ _SWAPPED: Final = ">" if memoryview(b"\1\0").cast("H")[0] == 1 else "<"
 def _of_format(format: str) -> Datatype:
     order = format[:1]
     if not order:
-        raise BufferError("the datatype of the buffer cannot be told: give it, as in [buf, MPI.INT64_T]")
+        raise BufferError(
+            "the datatype of the buffer is unknown: give it, as in [buf, MPI.INT64_T]"
+        )
+
+    # PEP 3118: "!" means network order, which is big-endian.
     if order == _SWAPPED or (order == "!" and _SWAPPED == ">"):
         raise BufferError(f"format string {format!r} with non-native byte order")
+
     return _datatype(format[1:] if order in "@<>=!" else format)
 
 
 def _extent(datatype: Datatype, purpose: str) -> int:
     if not datatype:
         raise ValueError(f"message: cannot {purpose}, datatype is null")
+
     lb, extent = datatype.typemap.lb, datatype.typemap.extent
     if extent <= 0:
-        raise ValueError(f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})")
+        raise ValueError(
+            f"message: cannot {purpose}, datatype extent {extent} (lb:{lb}, ub:{lb + extent})"
+        )
+
     return extent
 
 
 def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
     if nbytes <= 0:
         return 0
+
     extent = _extent(datatype, "infer count")
     if nbytes % extent:
         lb = datatype.typemap.lb
@@ -418,14 +556,17 @@ def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
             f"message: cannot infer count, buffer length {nbytes} is not a multiple of datatype extent {extent} "
             f"(lb:{lb}, ub:{lb + extent})"
         )
+
     entries = nbytes // extent
     if blocks < 2:
         return entries
+
     if entries % blocks:
         raise ValueError(
             f"message: cannot infer count, number of entries {entries} is not a multiple of required number of "
             f"blocks {blocks}"
         )
+
     return entries // blocks
 
 
@@ -444,13 +585,17 @@ def _index(value: Any) -> int:
     try:
         return int(value.__index__())
     except AttributeError:
-        raise TypeError(f"message: expecting an integer, got {type(value).__name__}") from None
+        raise TypeError(
+            f"message: expecting an integer, got {type(value).__name__}"
+        ) from None
 
 
 def _row(values: Any, blocks: int, what: str) -> list[int]:
     if _is_integer(values):
         return [_index(values)] * blocks
+
     row = [_index(value) for value in values]
     if len(row) != blocks:
         raise ValueError(f"message: expecting {blocks} {what}, got {len(row)}")
+
     return row

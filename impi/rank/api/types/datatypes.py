@@ -8,7 +8,14 @@ from impi.protocol.semantics.errors import error
 from impi.protocol.semantics.values.datatype import TypeMap
 from impi.rank.api import runtime
 from impi.rank.api.constants import MAX_OBJECT_NAME
-from impi.rank.api.handles import Handle, HasAttributes, HasName, Keyvals, guarded, guarded_function
+from impi.rank.api.handles import (
+    Handle,
+    HasAttributes,
+    HasName,
+    Keyvals,
+    guarded,
+    guarded_function,
+)
 from impi.rank.api.types import typecode
 from impi.rank.api.types.constructors import TypeConstructors, derived_copy
 from impi.rank.api.types.memory import address_of, octets_of
@@ -55,8 +62,10 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
     def __reduce__(self) -> str | tuple[Any, ...]:
         state = self._state
         if isinstance(state, TypeState) and state.recipe.combiner != "NAMED":
+            # By its recipe: a handle means nothing in another process.
             base, combiner, params = self.decode()
             return (_datatype_create, (base, combiner, params, True))
+
         return super().__reduce__()
 
     def Commit(self) -> Self:
@@ -65,13 +74,21 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
 
     def _check_committed(self) -> None:
         if isinstance(self._state, TypeState) and not self._state.committed:
-            raise error("ERR_TYPE", f"the datatype {self.Get_name() or 'of the buffer'} is not committed; Commit() it")
+            raise error(
+                "ERR_TYPE",
+                f"the datatype {self.Get_name() or 'of the buffer'} is not committed; Commit() it",
+            )
 
     def Free(self) -> None:
         """Free the datatype; Exception ``ERR_TYPE``: it is predefined."""
+
         state = self._live()
         if state.predefined:
-            raise error("ERR_TYPE", f"{self.Get_name() or 'the datatype'} is predefined and cannot be freed")
+            raise error(
+                "ERR_TYPE",
+                f"{self.Get_name() or 'the datatype'} is predefined and cannot be freed",
+            )
+
         self._keyvals.clear(self, state.attributes)
         self._forget()
 
@@ -79,6 +96,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
         state = self._live()
         copy = derived_copy(state)
         copy.attributes = self._keyvals.copied(self, state.attributes)
+
         return self._wrap(copy)
 
     Create_dup = Dup
@@ -100,32 +118,50 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
     extent = property(lambda self: self.typemap.extent, doc="extent")
     lb = property(lambda self: self.typemap.lb, doc="lower bound")
     ub = property(lambda self: self.typemap.ub, doc="upper bound")
-    true_extent = property(lambda self: self.Get_true_extent()[1], doc="extent of the data itself")
-    true_lb = property(lambda self: self.typemap.true_lb, doc="lower bound of the data itself")
-    true_ub = property(lambda self: self.typemap.true_ub, doc="upper bound of the data itself")
+    true_extent = property(
+        lambda self: self.Get_true_extent()[1], doc="extent of the data itself"
+    )
+    true_lb = property(
+        lambda self: self.typemap.true_lb, doc="lower bound of the data itself"
+    )
+    true_ub = property(
+        lambda self: self.typemap.true_ub, doc="upper bound of the data itself"
+    )
 
     # ---- packing ---------------------------------------------------------------------------------
 
-    def Pack(self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, comm: object) -> int:
+    def Pack(
+        self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, comm: object
+    ) -> int:
         """Pack ``inbuf`` into ``outbuf`` at ``position``; return the position after it.
 
         The octets are those of a message between clients, so PACKED matches this type and the
         reverse: external32 with 8-octet longs, or native form if the clients agreed on it.
         """
-        return self._pack(inbuf, outbuf, position, external=runtime.external(), long_size=8)
+        return self._pack(
+            inbuf, outbuf, position, external=runtime.external(), long_size=8
+        )
 
-    def Unpack(self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, comm: object) -> int:
+    def Unpack(
+        self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, comm: object
+    ) -> int:
         """Unpack as many elements as ``outbuf`` takes; return the position after them."""
-        return self._unpack(inbuf, position, outbuf, external=runtime.external(), long_size=8)
+        return self._unpack(
+            inbuf, position, outbuf, external=runtime.external(), long_size=8
+        )
 
     def Pack_size(self, count: int, comm: object) -> int:
         return self._packed_size(count, external=runtime.external(), long_size=8)
 
-    def Pack_external(self, datarep: str, inbuf: BufferSpec, outbuf: BufferSpec, position: int) -> int:
+    def Pack_external(
+        self, datarep: str, inbuf: BufferSpec, outbuf: BufferSpec, position: int
+    ) -> int:
         check_datarep(datarep)
         return self._pack(inbuf, outbuf, position, external=True, long_size=4)
 
-    def Unpack_external(self, datarep: str, inbuf: BufferSpec, position: int, outbuf: BufferSpec) -> int:
+    def Unpack_external(
+        self, datarep: str, inbuf: BufferSpec, position: int, outbuf: BufferSpec
+    ) -> int:
         check_datarep(datarep)
         return self._unpack(inbuf, position, outbuf, external=True, long_size=4)
 
@@ -136,34 +172,72 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
     def _packed_size(self, count: int, *, external: bool, long_size: int) -> int:
         if count < 0:
             raise error("ERR_COUNT", f"negative count {count}")
+
         return self.typemap.packed_size(count, external=external, long_size=long_size)
 
     def _fitting(self, view: memoryview) -> int:
         extent = self.typemap.extent
         if extent <= 0:
-            raise error("ERR_TYPE", f"how many elements a buffer has cannot be told from an extent of {extent}")
+            raise error(
+                "ERR_TYPE",
+                f"the number of elements of a buffer cannot follow from an extent of {extent}",
+            )
+
         return view.nbytes // extent
 
-    def _pack(self, inbuf: BufferSpec, outbuf: BufferSpec, position: int, *, external: bool, long_size: int) -> int:
+    def _pack(
+        self,
+        inbuf: BufferSpec,
+        outbuf: BufferSpec,
+        position: int,
+        *,
+        external: bool,
+        long_size: int,
+    ) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
-        octets = self.typemap.pack(source, 0, self._fitting(source), external=external, long_size=long_size)
+        octets = self.typemap.pack(
+            source, 0, self._fitting(source), external=external, long_size=long_size
+        )
+
         end = position + octets.nbytes
         if position < 0 or end > target.nbytes:
             detail = f"packing needs octets {position} to {end} of a buffer of {target.nbytes}"
             raise error("ERR_TRUNCATE" if position >= 0 else "ERR_ARG", detail)
+
         target[position:end] = octets
+
         return end
 
-    def _unpack(self, inbuf: BufferSpec, position: int, outbuf: BufferSpec, *, external: bool, long_size: int) -> int:
+    def _unpack(
+        self,
+        inbuf: BufferSpec,
+        position: int,
+        outbuf: BufferSpec,
+        *,
+        external: bool,
+        long_size: int,
+    ) -> int:
         source, _ = octets_of(inbuf, readonly=True)
         target, _ = octets_of(outbuf, readonly=False)
         count = self._fitting(target)
-        end = position + self.typemap.packed_size(count, external=external, long_size=long_size)
+
+        end = position + self.typemap.packed_size(
+            count, external=external, long_size=long_size
+        )
         if position < 0 or end > source.nbytes:
             detail = f"unpacking {count} elements needs octets {position} to {end} of a buffer of {source.nbytes}"
             raise error("ERR_TRUNCATE" if position >= 0 else "ERR_ARG", detail)
-        self.typemap.unpack(source[position:end], target, 0, count, external=external, long_size=long_size)
+
+        self.typemap.unpack(
+            source[position:end],
+            target,
+            0,
+            count,
+            external=external,
+            long_size=long_size,
+        )
+
         return end
 
     # ---- name ---------------------------------------------------------------------
@@ -171,6 +245,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
     def Set_name(self, name: str) -> None:
         if len(name.encode()) > MAX_OBJECT_NAME:
             raise error("ERR_ARG", f"the name is longer than {MAX_OBJECT_NAME} octets")
+
         self._live().name = name
 
     name = property(HasName.Get_name, Set_name, doc="its name")
@@ -186,6 +261,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
         code = typecode.code_of(self._live().basic_name) if self else None
         if code is None:
             raise ValueError("cannot map to character code or type string")
+
         return code
 
     @classmethod
@@ -197,6 +273,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
         """
         if code not in _typedict:
             raise ValueError(f"cannot map code {code!r} to MPI datatype")
+
         return _typedict[code]
 
     @property
@@ -204,26 +281,38 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
         """The type string, such as ``f8``; ``V`` and the extent if it has none."""
         if not self:
             return ""
-        return typecode.str_of(self._live().basic_name) or f"V{max(self.typemap.extent, 0)}"
+
+        return (
+            typecode.str_of(self._live().basic_name)
+            or f"V{max(self.typemap.extent, 0)}"
+        )
 
     @property
     def typechar(self) -> str:
         if not self:
             return ""
+
         return typecode.char_of(self._live().basic_name) or "V"
 
 
 def check_datarep(datarep: str) -> None:
     if datarep != "external32":
-        raise error("ERR_ARG", f"data representation {datarep!r} is not known: only 'external32' is")
+        raise error(
+            "ERR_ARG",
+            f"data representation {datarep!r} is not known: only 'external32' is",
+        )
 
 
-def _datatype_create(datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False) -> Datatype:
+def _datatype_create(
+    datatype: Datatype, combiner: str, params: dict[str, Any], free: bool = False
+) -> Datatype:
     created: Datatype = getattr(datatype, f"Create_{combiner.lower()}")(**params)
     return created.Commit()
 
 
-def _datatype_decode(datatype: Datatype, mark: bool = False) -> tuple[Datatype, str, dict[str, Any]]:
+def _datatype_decode(
+    datatype: Datatype, mark: bool = False
+) -> tuple[Datatype, str, dict[str, Any]]:
     return datatype.decode()
 
 
@@ -239,6 +328,7 @@ def Get_address(location: Any) -> int:
     """Return the address of an object's memory; 0 for BOTTOM."""
     if location is None or type(location).__name__.endswith("Type"):
         return int(location or 0)
+
     return address_of(octets_of(location, readonly=True)[0])
 
 
@@ -259,8 +349,12 @@ def _named(names: str) -> list[Datatype]:
 
 
 DATATYPE_NULL: Final = Datatype._define("DATATYPE_NULL", None)
-PACKED, BYTE, AINT, OFFSET, COUNT, CHAR, WCHAR = _named("PACKED BYTE AINT OFFSET COUNT CHAR WCHAR")
-SIGNED_CHAR, SHORT, INT, LONG, LONG_LONG = _named("SIGNED_CHAR SHORT INT LONG LONG_LONG")
+PACKED, BYTE, AINT, OFFSET, COUNT, CHAR, WCHAR = _named(
+    "PACKED BYTE AINT OFFSET COUNT CHAR WCHAR"
+)
+SIGNED_CHAR, SHORT, INT, LONG, LONG_LONG = _named(
+    "SIGNED_CHAR SHORT INT LONG LONG_LONG"
+)
 UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED, UNSIGNED_LONG, UNSIGNED_LONG_LONG = _named(
     "UNSIGNED_CHAR UNSIGNED_SHORT UNSIGNED UNSIGNED_LONG UNSIGNED_LONG_LONG"
 )
@@ -280,10 +374,16 @@ SHORT_INT, INT_INT, LONG_INT, FLOAT_INT, DOUBLE_INT, LONG_DOUBLE_INT = _named(
 CHARACTER, LOGICAL, INTEGER, REAL, DOUBLE_PRECISION, COMPLEX, DOUBLE_COMPLEX = _named(
     "CHARACTER LOGICAL INTEGER REAL DOUBLE_PRECISION COMPLEX DOUBLE_COMPLEX"
 )
-LOGICAL1, LOGICAL2, LOGICAL4, LOGICAL8, LOGICAL16 = _named("LOGICAL1 LOGICAL2 LOGICAL4 LOGICAL8 LOGICAL16")
-INTEGER1, INTEGER2, INTEGER4, INTEGER8, INTEGER16 = _named("INTEGER1 INTEGER2 INTEGER4 INTEGER8 INTEGER16")
+LOGICAL1, LOGICAL2, LOGICAL4, LOGICAL8, LOGICAL16 = _named(
+    "LOGICAL1 LOGICAL2 LOGICAL4 LOGICAL8 LOGICAL16"
+)
+INTEGER1, INTEGER2, INTEGER4, INTEGER8, INTEGER16 = _named(
+    "INTEGER1 INTEGER2 INTEGER4 INTEGER8 INTEGER16"
+)
 REAL2, REAL4, REAL8, REAL16 = _named("REAL2 REAL4 REAL8 REAL16")
-COMPLEX4, COMPLEX8, COMPLEX16, COMPLEX32 = _named("COMPLEX4 COMPLEX8 COMPLEX16 COMPLEX32")
+COMPLEX4, COMPLEX8, COMPLEX16, COMPLEX32 = _named(
+    "COMPLEX4 COMPLEX8 COMPLEX16 COMPLEX32"
+)
 
 # Aliases.
 FLOAT32_T: Final = FLOAT
@@ -309,4 +409,6 @@ F_FLOAT_COMPLEX: Final = COMPLEX
 F_DOUBLE_COMPLEX: Final = DOUBLE_COMPLEX
 
 # Type code to datatype.
-_typedict: Final[dict[str, Datatype]] = {code: globals()[name] for code, name in typecode.CODES.items()}
+_typedict: Final[dict[str, Datatype]] = {
+    code: globals()[name] for code, name in typecode.CODES.items()
+}

@@ -36,7 +36,9 @@ def wire_type(message: UserBuffer) -> TypeMap:
 
 def source(message: UserBuffer) -> BufferSource:
     """Return the buffer as a source."""
-    return BufferSource(wire_type(message), message.view, message.offset, message.count, long_size())
+    return BufferSource(
+        wire_type(message), message.view, message.offset, message.count, long_size()
+    )
 
 
 def plain() -> Container[object]:
@@ -45,26 +47,30 @@ def plain() -> Container[object]:
 
 
 def source_of(data: Plain | UserBuffer) -> Source:
-    """Return what :func:`impi.rank.api.types.buffers.read` has read as a source."""
+    """Return the result of :func:`impi.rank.api.types.buffers.read` as a source."""
     return DirectSource(*data) if isinstance(data, tuple) else source(data)
 
 
 def target_of(data: Plain | UserBuffer) -> Target:
-    """Return what :func:`impi.rank.api.types.buffers.read` has read as a target."""
+    """Return the result of :func:`impi.rank.api.types.buffers.read` as a target."""
     return DirectTarget(data[0]) if isinstance(data, tuple) else target(data)
 
 
 def target(message: UserBuffer) -> BufferTarget:
     """Return the buffer as a target."""
-    return BufferTarget(wire_type(message), message.view, message.offset, message.count, long_size())
+    return BufferTarget(
+        wire_type(message), message.view, message.offset, message.count, long_size()
+    )
 
 
 def targets(data: Plain | UserBuffer) -> Callable[[], Target]:
-    """Return what makes targets of the buffer, even once its datatype is freed."""
+    """Return a function that makes targets of the buffer, even once its datatype is freed."""
     if isinstance(data, tuple):
         place = data[0]
         return lambda: DirectTarget(place)
+
     arguments = (wire_type(data), data.view, data.offset, data.count, long_size())
+
     return lambda: BufferTarget(*arguments)
 
 
@@ -75,16 +81,22 @@ def packed(message: UserBuffer, external: bool | None = None) -> memoryview:
     """Return the elements as octets; aliases the buffer if nothing needs conversion."""
     external = runtime.engine().external if external is None else external
     octets = None if external else message.octets()
+
     return source(message).octets(external=external) if octets is None else octets
 
 
 def packed_size(message: UserBuffer, external: bool | None = None) -> int:
     """Return the octets of :func:`packed`."""
+
     external = runtime.engine().external if external is None else external
+
     octets = None if external else message.octets()
     if octets is not None:
         return len(octets)
-    return wire_type(message).packed_size(message.count, external=external, long_size=long_size())
+
+    return wire_type(message).packed_size(
+        message.count, external=external, long_size=long_size()
+    )
 
 
 def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> None:
@@ -93,21 +105,34 @@ def unpack(message: UserBuffer, octets: Any, external: bool | None = None) -> No
     Raises:
         Exception: ERR_TRUNCATE: they do not fit.
     """
+
     external = runtime.engine().external if external is None else external
+
     place = None if external else message.octets()
     if place is not None and len(octets) <= len(place):
         place[: len(octets)] = octets
         return
+
     wire_type(message).unpack(
-        memoryview(octets), message.view, message.offset, message.count, external=external, long_size=long_size()
+        memoryview(octets),
+        message.view,
+        message.offset,
+        message.count,
+        external=external,
+        long_size=long_size(),
     )
 
 
-def snapshot(message: UserBuffer, into: UserBuffer, external: bool | None = None) -> memoryview:
+def snapshot(
+    message: UserBuffer, into: UserBuffer, external: bool | None = None
+) -> memoryview:
     """Return packed octets that do not change when ``into`` is written, even if it overlaps."""
     octets = packed(message, external)
     # To ask whether two buffers overlap costs more than the copy of a short one.
-    aliases = octets.obj is message.view.obj and (len(octets) <= _SHORT or overlap(octets, into.view))
+    aliases = octets.obj is message.view.obj and (
+        len(octets) <= _SHORT or overlap(octets, into.view)
+    )
+
     return memoryview(bytes(octets)) if aliases else octets
 
 
@@ -115,6 +140,7 @@ def frozen(message: UserBuffer, *, external: bool) -> OctetSource:
     """Return a copy of the elements as a source."""
     copy = OctetSource(bytes(source(message).octets(external=external)))
     copy.count = message.count
+
     return copy
 
 

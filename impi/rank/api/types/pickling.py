@@ -55,7 +55,11 @@ class Pickle:
 
     @PROTOCOL.setter
     def PROTOCOL(self, protocol: int | None) -> None:
-        self._protocol = _Defaults.protocol if protocol is None and self._dumps is _dumps else protocol
+        self._protocol = (
+            _Defaults.protocol
+            if protocol is None and self._dumps is _dumps
+            else protocol
+        )
 
     @property
     def THRESHOLD(self) -> int:
@@ -69,6 +73,7 @@ class Pickle:
     def dumps(self, obj: object) -> bytes:
         if self._protocol is None:
             return self._dumps(obj)
+
         return self._dumps(obj, self._protocol)
 
     def loads(self, data: Any) -> Any:
@@ -80,6 +85,7 @@ class Pickle:
 
     def dumps_oob(self, obj: object) -> tuple[bytes, list[buffer]]:
         """Serialize an object; large buffers stay out of band, without a copy."""
+
         buffers: list[buffer] = []
 
         def keep_in_stream(candidate: Any) -> bool:
@@ -88,10 +94,16 @@ class Pickle:
             view = buffer.frombuffer(candidate, readonly=True)
             if view.nbytes < self._threshold:
                 return True
+
             buffers.append(view)
+
             return False
 
-        protocol = max(_Defaults.protocol if self._protocol is None else self._protocol, _OUT_OF_BAND)
+        protocol = max(
+            _Defaults.protocol if self._protocol is None else self._protocol,
+            _OUT_OF_BAND,
+        )
+
         return self._dumps(obj, protocol, buffer_callback=keep_in_stream), buffers
 
     def loads_oob(self, data: Any, buffers: Iterable[Any]) -> Any:
@@ -105,6 +117,7 @@ class Pickle:
 def _explain(failure: Exception) -> None:
     """Note on a stream that cannot be read which software the other clients have."""
     running = runtime.running()
+
     note = "" if running is None else software.differences(running.job, running.rank)
     if note:
         failure.add_note(note)
@@ -119,7 +132,12 @@ def read_environment() -> None:
 
     This module may have been loaded before, by the process that this one is a fork of.
     """
-    _Defaults.protocol = int(os.environ.get("MPI4PY_PICKLE_PROTOCOL", str(_Defaults.protocol)))
-    _Defaults.threshold = int(os.environ.get("MPI4PY_PICKLE_THRESHOLD", str(_Defaults.threshold)))
+
+    _Defaults.protocol = int(
+        os.environ.get("MPI4PY_PICKLE_PROTOCOL", str(_Defaults.protocol))
+    )
+    _Defaults.threshold = int(
+        os.environ.get("MPI4PY_PICKLE_THRESHOLD", str(_Defaults.threshold))
+    )
     pickle.PROTOCOL = None
     pickle.THRESHOLD = None

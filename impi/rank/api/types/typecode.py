@@ -41,7 +41,9 @@ _ROWS: Final = (
     ("WCHAR", "U U1 w 1w"),
 )
 
-CODES: Final[dict[str, str]] = {code: name for name, codes in _ROWS for code in codes.split()}
+CODES: Final[dict[str, str]] = {
+    code: name for name, codes in _ROWS for code in codes.split()
+}
 """Code to name of the datatype."""
 
 _SIGNED: Final = {1: "b", 2: "h", 4: "i", 8: "l"}
@@ -63,19 +65,26 @@ _C_CHARS: Final = {
 
 def char_of(name: str) -> str | None:
     """Return the character code of a predefined datatype, or None."""
+
     basic = BASICS.get(name)
     if basic is None or name == "BFLOAT16_T":
         return None
+
     if name in _C_CHARS:
         return _C_CHARS[name]
+
     size = basic.sizes[NATIVE]
     if basic.kind is Kind.LOGICAL:
         return "?" if size == 1 else _SIGNED.get(size)
+
     if basic.kind is Kind.COMPLEX or name in ("COMPLEX4", "COMPLEX32"):
         return _COMPLEX[size]
+
     if basic.kind is Kind.FLOATING or name == "REAL16":
         return _REAL[size]
+
     code = _SIGNED.get(size)
+
     return code.upper() if code is not None and name.startswith("UINT") else code
 
 
@@ -84,20 +93,41 @@ _STRS: Final = {"?": "b1", "c": "S1", "U": "U1", "p": "i8"}
 
 def str_of(name: str) -> str | None:
     """Return the type string of a predefined datatype, such as ``f8``, or None."""
+
     if name in ("INTEGER16", "LOGICAL16"):
         return "i16"
+
     char = char_of(name)
     if char is None:
         return None
+
     if char in _STRS:
         return _STRS[char]
-    kind = "i" if char in "bhilq" else "u" if char in "BHILQ" else "f" if char in "efdg" else "c"
+
+    kind = (
+        "i"
+        if char in "bhilq"
+        else "u"
+        if char in "BHILQ"
+        else "f"
+        if char in "efdg"
+        else "c"
+    )
+
     return f"{kind}{BASICS[name].sizes[NATIVE]}"
 
 
 def code_of(name: str) -> str | None:
     """Return the code for pickles: a type string for types of fixed size, else a character."""
-    sized = name.rstrip("0123456789") in ("LOGICAL", "INTEGER", "REAL", "COMPLEX") and name[-1].isdigit()
-    if sized or name == "C_BOOL" or name.startswith(("INT8", "INT16", "INT32", "INT64", "UINT")):
+    sized = (
+        name.rstrip("0123456789") in ("LOGICAL", "INTEGER", "REAL", "COMPLEX")
+        and name[-1].isdigit()
+    )
+    if (
+        sized
+        or name == "C_BOOL"
+        or name.startswith(("INT8", "INT16", "INT32", "INT64", "UINT"))
+    ):
         return str_of(name)
+
     return char_of(name)

@@ -26,11 +26,18 @@ class Recipe:
 
     def contents(self) -> tuple[list[int], list[int]]:
         """Return integers and counts as in MPI_Type_get_contents_c, which has no addresses."""
-        values = {key: list(v) if isinstance(v, list) else [v] for key, v in self.params.items()}
+
+        values = {
+            key: list(v) if isinstance(v, list) else [v]
+            for key, v in self.params.items()
+        }
         integers, counts = _CONTENTS.get(self.combiner, ((), ()))
         lengths = {f"#{key}": [len(row)] for key, row in values.items()}
         table = {**values, **lengths}
-        return [i for key in integers for i in table[key]], [i for key in counts for i in table[key]]
+
+        return [i for key in integers for i in table[key]], [
+            i for key in counts for i in table[key]
+        ]
 
 
 # By combiner: integer parameters and count parameters; #x is the length of x.
@@ -44,7 +51,10 @@ _CONTENTS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     "INDEXED_BLOCK": ((), ("#displacements", "blocklength", "displacements")),
     "HINDEXED_BLOCK": ((), ("#displacements", "blocklength", "displacements")),
     "SUBARRAY": (("#sizes", "order"), ("sizes", "subsizes", "starts")),
-    "DARRAY": (("size", "rank", "#gsizes", "distribs", "dargs", "psizes", "order"), ("gsizes",)),
+    "DARRAY": (
+        ("size", "rank", "#gsizes", "distribs", "dargs", "psizes", "order"),
+        ("gsizes",),
+    ),
     "RESIZED": ((), ("lb", "extent")),
     "F90_INTEGER": (("r",), ()),
     "F90_REAL": (("p", "r"), ()),
@@ -67,16 +77,28 @@ class TypeState(State):
 
     @property
     def predefined(self) -> bool:
-        return self.recipe.combiner in ("NAMED", "VALUE_INDEX", "F90_INTEGER", "F90_REAL", "F90_COMPLEX")
+        return self.recipe.combiner in (
+            "NAMED",
+            "VALUE_INDEX",
+            "F90_INTEGER",
+            "F90_REAL",
+            "F90_COMPLEX",
+        )
 
     @property
     def basic_name(self) -> str:
         """Name of the predefined datatype that it is, duplicates or selected (F90); or empty."""
         if self.recipe.combiner in ("DUP", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
-            return self.recipe.bases[0].basic_name if self.recipe.bases else self.typemap.name
+            return (
+                self.recipe.bases[0].basic_name
+                if self.recipe.bases
+                else self.typemap.name
+            )
+
         return self.typemap.name if self.recipe.combiner == "NAMED" else ""
 
 
+# One object for each name: handles are equal if they name the same object.
 @cache
 def named(name: str) -> TypeState:
     """Return the one object of a predefined datatype."""

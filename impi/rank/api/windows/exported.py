@@ -16,16 +16,25 @@ _kept: Final[list[Any]] = []
 
 def export_buffers(cls: type) -> None:
     """Let ``memoryview()`` take instances of a class that has ``__buffer__``."""
+
     get = ctypes.pythonapi.PyObject_GetBuffer
-    get.argtypes, get.restype = (ctypes.py_object, ctypes.c_void_p, ctypes.c_int), ctypes.c_int
+    get.argtypes, get.restype = (
+        (ctypes.py_object, ctypes.c_void_p, ctypes.c_int),
+        ctypes.c_int,
+    )
 
     def get_buffer(obj: Any, view: int, flags: int) -> int:
         try:
-            return int(get(obj.__buffer__(flags), view, flags))  # the buffer's owner is the memory itself
+            # The buffer's owner is the memory itself
+            return int(get(obj.__buffer__(flags), view, flags))
         except Exception:
             return -1  # a SystemError: nothing can be raised through a function of C
 
-    function = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int)(get_buffer)
+    function = ctypes.PYFUNCTYPE(
+        ctypes.c_int, ctypes.py_object, ctypes.c_void_p, ctypes.c_int
+    )(get_buffer)
     _kept.append(function)
     table = ctypes.c_void_p.from_address(id(cls) + _TABLE)
-    ctypes.c_void_p.from_address(table.value or 0).value = ctypes.cast(function, ctypes.c_void_p).value
+    ctypes.c_void_p.from_address(table.value or 0).value = ctypes.cast(
+        function, ctypes.c_void_p
+    ).value

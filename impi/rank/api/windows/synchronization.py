@@ -23,6 +23,8 @@ class Synchronization:
 
     def Fence(self, assertion: int = 0) -> None:
         state = self._live()
+        # The first fence ends no epoch, nor does one that promises that no access came before
+        # (MODE_NOPRECEDE). If one proc gives that assertion, all must (MPI 4.1, 12.5.5).
         begins = not state.epochs.fenced or bool(assertion & MODE_NOPRECEDE)
         state.epochs.fence(assertion)
         state.fence(begins=begins)
@@ -44,9 +46,11 @@ class Synchronization:
 
     def Wait(self) -> Literal[True]:
         """End the exposure epoch of :meth:`Post`; Exception instead of a wait for oneself."""
+
         state = self._live()
         state.await_accesses()
         state.epochs.wait()
+
         return True
 
     def Test(self) -> bool:
@@ -54,21 +58,26 @@ class Synchronization:
         state = self._live()
         return state.accesses_done() and state.epochs.test()
 
-    def Lock(self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0) -> None:
+    def Lock(
+        self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0
+    ) -> None:
         """Begin to access a rank; MODE_NOCHECK vouches that no lock of others excludes it."""
         state = self._checked(rank)
+
         state.epochs.lock(rank, lock_type, assertion)
         if rank != PROC_NULL and not assertion & MODE_NOCHECK:
             state.lock(rank, exclusive=lock_type == LOCK_EXCLUSIVE)
 
     def Unlock(self, rank: int) -> None:
         state = self._checked(rank)
+
         state.epochs.unlock(rank)
         if rank != PROC_NULL:
             state.unlock(rank)
 
     def Lock_all(self, assertion: int = 0) -> None:
         state = self._live()
+
         state.epochs.lock_all(assertion)
         if not assertion & MODE_NOCHECK:
             state.lock(None, exclusive=False)

@@ -55,7 +55,9 @@ _PREDEFINED: Final[dict[int, Callable[[Any], int]]] = {
 
 
 @guarded
-class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Synchronization):
+class Win(
+    Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Synchronization
+):
     """A window; freed ones: ``ERR_WIN``.
 
     NotImplementedError: one of several clients where a client has IMPI 0.0 alone.
@@ -70,7 +72,11 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
     def _live(self) -> WindowState:
         runtime.engine()
         if self._state is None or self._state.freed:
-            raise error("ERR_WIN", "null window" if self._state is None else "the window was freed")
+            raise error(
+                "ERR_WIN",
+                "null window" if self._state is None else "the window was freed",
+            )
+
         return self._state
 
     _object = _with_errhandler = _live
@@ -85,19 +91,44 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
     # ---- making and freeing ----------------------------------------------------------------------
 
     @classmethod
-    def Create(cls, memory: Any, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
+    def Create(
+        cls,
+        memory: Any,
+        disp_unit: int = 1,
+        info: Info = INFO_NULL,
+        comm: Intracomm = COMM_SELF,
+    ) -> Self:
         """Create a window on user memory; BOTTOM or None: no memory."""
         memory = None if memory is BOTTOM else memory
-        return cls._made("MPI_Win_create", lambda: memory, disp_unit, WIN_FLAVOR_CREATE, info, comm)
+        return cls._made(
+            "MPI_Win_create", lambda: memory, disp_unit, WIN_FLAVOR_CREATE, info, comm
+        )
 
     @classmethod
-    def Allocate(cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
+    def Allocate(
+        cls,
+        size: int,
+        disp_unit: int = 1,
+        info: Info = INFO_NULL,
+        comm: Intracomm = COMM_SELF,
+    ) -> Self:
         """Create a window on ``size`` octets of new memory, all 0."""
-        return cls._made("MPI_Win_allocate", lambda: _allocated(size), disp_unit, WIN_FLAVOR_ALLOCATE, info, comm)
+        return cls._made(
+            "MPI_Win_allocate",
+            lambda: _allocated(size),
+            disp_unit,
+            WIN_FLAVOR_ALLOCATE,
+            info,
+            comm,
+        )
 
     @classmethod
     def Allocate_shared(
-        cls, size: int, disp_unit: int = 1, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
+        cls,
+        size: int,
+        disp_unit: int = 1,
+        info: Info = INFO_NULL,
+        comm: Intracomm = COMM_SELF,
     ) -> Self:
         """Create a window on new memory, all 0, that every proc of ``comm`` can load and store.
 
@@ -108,26 +139,46 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
             Exception: the same at all procs: ``ERR_RMA_SHARED``: not all of one client on one node
                 (Split_type(COMM_TYPE_SHARED) is); ``ERR_NO_MEM``; ``ERR_SIZE``; ``ERR_DISP``.
         """
+
         members = _members("MPI_Win_allocate_shared", comm)
         if len(members) == 1:
-            return cls._window(WindowState(members, 0, _allocated(size), disp_unit, WIN_FLAVOR_SHARED), info)
-        from impi.rank.api.windows.shared import allocate  # most programs need not load it
+            return cls._window(
+                WindowState(members, 0, _allocated(size), disp_unit, WIN_FLAVOR_SHARED),
+                info,
+            )
+
+        # Most programs need not load it
+        from impi.rank.api.windows.shared import allocate
 
         return cls._window(allocate(size, disp_unit, info, comm), info)
 
     @classmethod
-    def Create_dynamic(cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF) -> Self:
+    def Create_dynamic(
+        cls, info: Info = INFO_NULL, comm: Intracomm = COMM_SELF
+    ) -> Self:
         """Create a window whose memory is attached later; target displacements are addresses."""
-        return cls._made("MPI_Win_create_dynamic", lambda: None, 1, WIN_FLAVOR_DYNAMIC, info, comm)
+        return cls._made(
+            "MPI_Win_create_dynamic", lambda: None, 1, WIN_FLAVOR_DYNAMIC, info, comm
+        )
 
     @classmethod
     def _made(
-        cls, call: str, memory: Callable[[], object], disp_unit: int, flavor: int, info: Info, comm: Intracomm
+        cls,
+        call: str,
+        memory: Callable[[], object],
+        disp_unit: int,
+        flavor: int,
+        info: Info,
+        comm: Intracomm,
     ) -> Self:
         members = _members(call, comm)
         if len(members) == 1:
-            return cls._window(WindowState(members, 0, memory(), disp_unit, flavor), info)
-        from impi.rank.api.windows.spread import create  # most programs need not load it
+            return cls._window(
+                WindowState(members, 0, memory(), disp_unit, flavor), info
+            )
+
+        # Most programs need not load it
+        from impi.rank.api.windows.spread import create
 
         return cls._window(create(call, memory, disp_unit, flavor, info, comm), info)
 
@@ -142,6 +193,7 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
         Raises:
             Exception: ``ERR_RMA_SYNC``: locked, or between Start and Complete, or Post and Wait.
         """
+
         state = self._live()
         state.epochs.check_closed()
         state.release()
@@ -167,20 +219,30 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
         Raises:
             Exception: ``ERR_RMA_FLAVOR``: the window is dynamic; ``ERR_RANK``.
         """
+
         state = self._live()
+
         state.check_rank(rank)
         if state.flavor == WIN_FLAVOR_DYNAMIC:
-            raise error("ERR_RMA_FLAVOR", "a dynamic window has no memory of its own to ask for")
+            raise error(
+                "ERR_RMA_FLAVOR", "a dynamic window has no memory of its own to ask for"
+            )
+
         view, disp_unit = state.segment(rank)
+
         return (_as_buffer(view), disp_unit)
 
     # ---- attributes ------------------------------------------------------------------------------
 
     attrs = property(
-        lambda self: tuple(self.Get_attr(key) for key in (WIN_BASE, WIN_SIZE, WIN_DISP_UNIT)),
+        lambda self: tuple(
+            self.Get_attr(key) for key in (WIN_BASE, WIN_SIZE, WIN_DISP_UNIT)
+        ),
         doc="address, octets and displacement unit",
     )
-    flavor = property(lambda self: self.Get_attr(WIN_CREATE_FLAVOR), doc="which constructor made it")
+    flavor = property(
+        lambda self: self.Get_attr(WIN_CREATE_FLAVOR), doc="which constructor made it"
+    )
     model = property(lambda self: self.Get_attr(WIN_MODEL), doc="memory model")
 
     # ---- group ---------------------------------------------------------------
@@ -190,14 +252,19 @@ class Win(Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Sync
         return Group._of(state.members, state.members[state.rank])
 
     group = property(Get_group, doc="the group")
-    group_size = property(lambda self: self.Get_group().Get_size(), doc="number of procs")
-    group_rank = property(lambda self: self.Get_group().Get_rank(), doc="rank of the caller")
+    group_size = property(
+        lambda self: self.Get_group().Get_size(), doc="number of procs"
+    )
+    group_rank = property(
+        lambda self: self.Get_group().Get_rank(), doc="rank of the caller"
+    )
 
 
 def _members(call: str, comm: Comm) -> Sequence[int]:
     context = comm._live()
     if context.is_inter:
         raise error("ERR_COMM", f"{call} needs an intracommunicator")
+
     return context.members
 
 

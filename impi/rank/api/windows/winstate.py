@@ -1,4 +1,10 @@
-"""The object behind the handles of a window: its memory and targets in it (MPI 4.1, 12.2)."""
+"""The object behind the handles of a window: its memory and targets in it (MPI 4.1, 12.2).
+
+How it works: :class:`WindowState` is a window of one proc. Its accesses are copies in its own
+memory, and its synchronization waits for no one. Windows of several procs derive from it and
+replace :meth:`WindowState.segment` and the section on agreement: by memory that the procs share
+(:mod:`.shared`), or by messages (:mod:`.spread`).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +42,7 @@ class WindowState(State, Direct):
     Args:
         members: world ranks of the procs.
         rank: position of this proc among them.
-        memory: what this proc exposes.
+        memory: the memory that this proc exposes.
         disp_unit: octets of one displacement in it.
         flavor: the constructor that made it.
     """
@@ -46,22 +52,35 @@ class WindowState(State, Direct):
         "name", "ordering", "rank", "regions", "view",
     )  # fmt: skip
 
-    def __init__(self, members: Sequence[int], rank: int, memory: Any, disp_unit: int, flavor: int) -> None:
+    def __init__(
+        self,
+        members: Sequence[int],
+        rank: int,
+        memory: Any,
+        disp_unit: int,
+        flavor: int,
+    ) -> None:
         super().__init__()
         check_disp_unit(disp_unit)
         self.members, self.rank = tuple(members), rank
         self.memory = memory
-        self.view = memoryview(bytearray()) if memory is None else octets_of(memory, readonly=False)[0]
+        self.view = (
+            memoryview(bytearray())
+            if memory is None
+            else octets_of(memory, readonly=False)[0]
+        )
         self.base = address_of(self.view)
         self.disp_unit = disp_unit
         self.flavor = flavor
-        self.regions: dict[int, memoryview] = {}  # address to region, for a dynamic window
+        # Address to region, for a dynamic window
+        self.regions: dict[int, memoryview] = {}
         self.epochs = Epochs(rank)
         self.attributes: dict[int, Any] = {}
         self.errhandler: Errhandler = initial()
         self.info = Info.Create(HINTS)
         self.name = ""
-        self.ordering = Lock()  # taking and leaving a lock is a fence for the memory of the processor
+        # Taking and leaving a lock is a fence for the memory of the processor
+        self.ordering = Lock()
         self.freed = False
 
     def hint(self, info: Info) -> None:
@@ -75,12 +94,22 @@ class WindowState(State, Direct):
         Raises:
             Exception: ``ERR_RMA_FLAVOR``: the window is not dynamic; ``ERR_RMA_ATTACH``: overlap.
         """
+
         self._check_dynamic()
         view = octets_of(memory, readonly=False)[0]
+
         address = address_of(view)
         for other, region in self.regions.items():
-            if address == other or (address < other + region.nbytes and other < address + view.nbytes):
-                raise error("ERR_RMA_ATTACH", f"{view.nbytes} octets at {address:#x} overlap an attached region")
+            # Two regions of no octets at one address count as an overlap: MPI_Win_detach could not
+            # tell them apart.
+            if address == other or (
+                address < other + region.nbytes and other < address + view.nbytes
+            ):
+                raise error(
+                    "ERR_RMA_ATTACH",
+                    f"{view.nbytes} octets at {address:#x} overlap an attached region",
+                )
+
         self.regions[address] = view
 
     def detach(self, memory: Any) -> None:
@@ -89,15 +118,21 @@ class WindowState(State, Direct):
         Raises:
             Exception: ``ERR_RMA_FLAVOR``: the window is not dynamic; ``ERR_RMA_ATTACH``: unknown.
         """
+
         self._check_dynamic()
+
         address = address_of(octets_of(memory, readonly=False)[0])
         if address not in self.regions:
             raise error("ERR_RMA_ATTACH", f"no region at {address:#x} is attached")
+
         del self.regions[address]
 
     def _check_dynamic(self) -> None:
         if self.flavor != WIN_FLAVOR_DYNAMIC:
-            raise error("ERR_RMA_FLAVOR", "only the regions of a window from Create_dynamic can be attached")
+            raise error(
+                "ERR_RMA_FLAVOR",
+                "only the regions of a window from Create_dynamic can be attached",
+            )
 
     # ---- targets ---------------------------------------------------------------------------------
 
@@ -108,7 +143,10 @@ class WindowState(State, Direct):
             Exception: ``ERR_RANK``.
         """
         if rank != PROC_NULL and not 0 <= rank < len(self.members):
-            raise error("ERR_RANK", f"rank {rank} is not in 0..{len(self.members) - 1}, the ranks of the window")
+            raise error(
+                "ERR_RANK",
+                f"rank {rank} is not in 0..{len(self.members) - 1}, the ranks of the window",
+            )
 
     def ranks_of(self, worlds: Sequence[int]) -> list[int]:
         """Return the ranks of procs in the window.
@@ -118,6 +156,7 @@ class WindowState(State, Direct):
         """
         if set(worlds) - set(self.members):
             raise error("ERR_GROUP", "the group has procs that are not in the window")
+
         return [self.members.index(world) for world in worlds]
 
     def segment(self, rank: int) -> tuple[memoryview, int]:
@@ -134,26 +173,40 @@ class WindowState(State, Direct):
 
     def place(self, aim: Aim) -> Place:
         memory, disp_unit = self.segment(aim.rank)
-        aim.span(disp_unit, None if self.flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes)
+        aim.span(
+            disp_unit, None if self.flavor == WIN_FLAVOR_DYNAMIC else memory.nbytes
+        )
         return self.found(memory, aim.disp * disp_unit, aim.count, aim.typemap)
 
-    def found(self, memory: memoryview, offset: int, count: int, typemap: TypeMap) -> Place:
+    def found(
+        self, memory: memoryview, offset: int, count: int, typemap: TypeMap
+    ) -> Place:
         """Return elements at an octet of ``memory``, or at an address in a dynamic window.
 
         Raises:
             Exception: ``ERR_RMA_RANGE``: not all of them are there.
         """
+
+        # No elements are in no region, so none is looked for.
         first, last = typemap.span(offset, count)
         if first == last:
             return Place(memoryview(bytearray()), 0, 0, typemap)
+
+        # One region must hold all elements, because a Place is in one memoryview: neighbours that
+        # were attached apart are two objects in Python.
         regions = self.regions if self.flavor == WIN_FLAVOR_DYNAMIC else {0: memory}
         for begin, view in regions.items():
             if begin <= first and last <= begin + view.nbytes:
                 return Place(view, offset - begin, count, typemap)
-        where = "attached regions" if self.flavor == WIN_FLAVOR_DYNAMIC else f"window of {memory.nbytes} octets"
+
+        where = (
+            "attached regions"
+            if self.flavor == WIN_FLAVOR_DYNAMIC
+            else f"window of {memory.nbytes} octets"
+        )
         raise outside(count, first, last, where)
 
-    # ---- agreement with the other procs, of which there are none ---------------------------------
+    # ---- agreement with the other procs; here there are none -------------------------------------
 
     def exclusively(self, rank: int) -> AbstractContextManager[object]:
         return nullcontext()
@@ -162,10 +215,10 @@ class WindowState(State, Direct):
         """Wait until all procs call it; ``begins``: no access can have come before it."""
 
     def post(self, ranks: Collection[int], *, checked: bool) -> None:
-        """Let ranks know that they may access this proc's memory, unless ``checked``: they do."""
+        """Let ranks access this proc's memory; ``checked``: they know of it without a message."""
 
     def start(self, ranks: Collection[int], *, checked: bool) -> None:
-        """Wait until ranks have posted, now or later; ``checked``: they have."""
+        """Wait until ranks have posted, at once or in a later call; ``checked``: they have."""
 
     def complete(self, ranks: Collection[int]) -> None:
         """Let ranks know that their memory is not accessed any more."""
@@ -201,7 +254,7 @@ class WindowState(State, Direct):
             pass
 
     def release(self) -> None:
-        """Wait until all procs free the window; give back what it needed."""
+        """Wait until all procs free the window; give back its resources."""
 
 
 @record
@@ -225,7 +278,9 @@ def others(ranks: Collection[int], me: int) -> list[int]:
 def check_disp_unit(disp_unit: int) -> None:
     """Check a displacement unit; Exception ``ERR_DISP`` unless it is positive."""
     if disp_unit <= 0:
-        raise error("ERR_DISP", f"the displacement unit must be positive, not {disp_unit}")
+        raise error(
+            "ERR_DISP", f"the displacement unit must be positive, not {disp_unit}"
+        )
 
 
 def check_size(size: int) -> None:
@@ -238,6 +293,10 @@ def raise_first(mistakes: Sequence[tuple[str, str] | None], me: int) -> None:
     """Raise the first mistake of all procs, at each of them."""
     for rank, mistake in enumerate(mistakes):
         if mistake is not None:
-            failure = error(mistake[0], mistake[1] if rank == me else f"rank {rank}: {mistake[1]}")
+            # A window exists at all procs or at none, so the failure is everybody's. ``told`` keeps
+            # the others from blaming their own call.
+            failure = error(
+                mistake[0], mistake[1] if rank == me else f"rank {rank}: {mistake[1]}"
+            )
             failure.told = rank != me
             raise failure

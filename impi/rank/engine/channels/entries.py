@@ -1,15 +1,16 @@
 """The guard of every entry of the engine: one thread at a time
 (:mod:`impi.rank.engine.channels.threads`).
 
-An entry is a public function that the program's threads call: of the api, of the C interface, or
-of a helper thread. Each is marked here, and a test finds public functions without a mark:
+An entry is a public function of the engine that a thread of the program calls, by the api or the C
+interface, or that a helper thread calls. Each is marked here, and a test finds public functions
+without a mark:
 
 * :func:`entry` holds the lock, in a frame around the function.
 * :func:`creation` does so for a constructor whose first argument is the engine.
-* :func:`checked_entry` is for functions of which each message needs one: a frame more would cost
-  each message. They hold the lock themselves, around all that they do; the test looks.
-* :func:`any_thread` marks what touches nothing that another thread may change, or what is called
-  within an entry only.
+* :func:`checked_entry` is for functions that every message calls, where a frame more would count.
+  They hold the lock themselves, around all that they do; the test looks.
+* :func:`any_thread` marks functions that touch nothing that another thread may change, or that are
+  called within an entry only.
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ def entry(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P
             return function(self, *args, **named)
 
     setattr(guarded, MARK, "entry")
+
     return guarded
 
 
-def creation(function: Callable[Concatenate[C, E, P], None]) -> Callable[Concatenate[C, E, P], None]:
+def creation(
+    function: Callable[Concatenate[C, E, P], None],
+) -> Callable[Concatenate[C, E, P], None]:
     """Guard a constructor; its first argument has the threads of this proc."""
 
     @wraps(function)
@@ -62,6 +66,7 @@ def creation(function: Callable[Concatenate[C, E, P], None]) -> Callable[Concate
             function(self, engine, *args, **named)
 
     setattr(guarded, MARK, "creation")
+
     return guarded
 
 

@@ -1,4 +1,4 @@
-"""The socket of one channel, and the room for what is read from it."""
+"""The socket of one channel, and the room for octets that are read from it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,37 @@ class HostSocket:
         foreign: whether the peer may be another implementation (:class:`Channels`).
     """
 
-    __slots__ = ("_receive", "_transfer", "cut", "host", "pending", "read", "room", "sock")
+    __slots__ = (
+        "_receive",
+        "_transfer",
+        "cut",
+        "host",
+        "pending",
+        "read",
+        "room",
+        "sock",
+    )
 
-    def __init__(self, host: int, sock: socket.socket, transfer: Transfer, read: Read, *, foreign: bool) -> None:
+    def __init__(
+        self,
+        host: int,
+        sock: socket.socket,
+        transfer: Transfer,
+        read: Read,
+        *,
+        foreign: bool,
+    ) -> None:
         self.host = host
         self.sock = sock
         self._transfer = transfer
         self.read: Read = partial(self._read_and_hurry, read) if foreign else read
-        self.room: Callable[[], memoryview | list[memoryview]] = transfer.buffers_of(host)
+        self.room: Callable[[], memoryview | list[memoryview]] = transfer.buffers_of(
+            host
+        )
         """Returns the place of the next octets, or several places."""
         self._receive: Callable[[Any, int, int], int] = sock.recv_into
         self.pending: Callable[[], int] = getattr(sock, "pending", int)
-        """Returns, with TLS, how many octets have come that epoll does not tell of."""
+        """Returns the number of octets that TLS holds, unknown to epoll; 0 without TLS."""
         self.cut = False
         """Whether the channel has ended, and the job goes on without."""
         sock.setblocking(True)
@@ -43,15 +62,23 @@ class HostSocket:
     def is_encrypted(self) -> bool:
         return hasattr(self.sock, "pending")
 
-    def receiver(self, room: memoryview | list[memoryview]) -> Callable[[Any, int, int], int]:
+    def receiver(
+        self, room: memoryview | list[memoryview]
+    ) -> Callable[[Any, int, int], int]:
         """Return a function that reads octets into ``room``, which may be several places."""
         if not isinstance(room, list):
             return self._receive
+
+        # Several places are those of a derived datatype: one call fills them all, without a copy in
+        # between (docs/decisions/derived-types-in-place.md).
         receive = self.sock.recvmsg_into
+
         return lambda views, ancillary, flags: receive(views, ancillary, flags)[0]
 
     def hurry(self) -> None:
         """Acknowledge what was read if the rest of a packet may wait for that."""
+        # A peer that writes header and data apart meets Nagle's algorithm: its TCP keeps the data
+        # until we acknowledge the header, and ours would delay that by 40 ms.
         if self._transfer.inside(self.host):
             quick_ack(self.sock)
 
@@ -59,4 +86,5 @@ class HostSocket:
         done = read(n, take)
         if done:
             self.hurry()
+
         return done

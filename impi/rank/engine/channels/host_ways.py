@@ -26,27 +26,39 @@ class Ways:
     """
 
     channels: Channels
-    """Set once: channels deliver messages, and what takes these has to know the ways."""
+    """Set once, after construction: the taker of the channels' messages needs these ways first."""
 
-    def __init__(self, job: Job, rank: int, hosts: Sequence[int], *, agent: bool) -> None:
+    def __init__(
+        self, job: Job, rank: int, hosts: Sequence[int], *, agent: bool
+    ) -> None:
         self.home = len(job.procs)
-        """Procs of our job; higher ranks are of other jobs."""
+        """Number of procs of our job; higher ranks are of other jobs."""
         self.transfer = Transfer(job, rank, agent=agent)
         own = job.procs[rank].host
         self.host_of = [own if agent else proc.host for proc in job.procs]
-        """World rank to the host whose channel leads there."""
+        """The host whose channel leads to each world rank."""
         self.hosts = tuple(hosts)
         """Hosts to which there is a channel."""
         self.dance: LazyDance | None = None
-        """How hosts of this job are reached that have no channel yet; None: all have one."""
+        """Connects to hosts of this job that have no channel yet; None: all have one."""
 
     def connect_later(
-        self, job: Job, host: int, listener: socket.socket, address: str, trust: Trust, tell: Callable[[str], None]
+        self,
+        job: Job,
+        host: int,
+        listener: socket.socket,
+        address: str,
+        trust: Trust,
+        tell: Callable[[str], None],
     ) -> None:
         """Have channels with hosts of this lazy job at the first message (:mod:`.lazy_dance`)."""
-        from impi.rank.engine.channels.lazy_dance import LazyDance  # other jobs need not load it
+        # Other jobs need not load it
+        from impi.rank.engine.channels.lazy_dance import LazyDance
 
-        self.dance = LazyDance(job, host, listener, address, trust, self._connected, tell)
+        self.dance = LazyDance(
+            job, host, listener, address, trust, self._connected, tell
+        )
+        # Others: a connection may come while the proc sleeps, so no wait may block in one channel.
         self.channels.add_poller(self.dance.fileno(), self.dance.take_up, others=True)
 
     def _connected(self, host: int, sock: socket.socket) -> None:
@@ -55,11 +67,18 @@ class Ways:
         self.channels.admit(host, sock)
 
     def admit(
-        self, job: Job, hosts: Sequence[Host], procs: Sequence[Proc], sockets: dict[int, socket.socket], tag_ub: int
+        self,
+        job: Job,
+        hosts: Sequence[Host],
+        procs: Sequence[Proc],
+        sockets: dict[int, socket.socket],
+        tag_ub: int,
     ) -> None:
         """Add hosts of another job, which stand in ``job`` now; see :meth:`Hosts.admit`."""
+
         self.host_of += [proc.host for proc in procs]
         self.hosts += tuple(sockets)
+
         self.transfer.hosts.admit(job, hosts, tag_ub)
         for host, sock in sockets.items():
             self.channels.admit(host, sock)
@@ -73,9 +92,14 @@ class Ways:
 
     def left(self, host: int) -> bool:
         """Close the channel of a host if both have said FINI; return whether they have."""
+
+        # IMPI 3.8: a socket that is closed before could cost the other end octets that it has not
+        # read.
         if not self.transfer.hosts.parted(host):
             return False
+
         self.transfer.hosts.forget(host)
         self.channels.dismiss(host)
         self.drop(host)
+
         return True

@@ -1,19 +1,20 @@
 """One thread at a time in the engine, whichever calls MPI: what MPI_THREAD_MULTIPLE needs.
 
-Each entry of the engine (:mod:`.entries`) holds the lock of its proc, :attr:`Threads.lock`. The
-lock is reentrant: a call within a call of the same thread is in at once.
+How it works: each entry of the engine (:mod:`.entries`) holds the lock of its proc,
+:attr:`Threads.lock`. The lock is reentrant: a call within a call of the same thread is in at once.
 
 A call that blocks may wait for one that another thread is about to make. So the lock has two forms
 over one reentrant lock:
 
-* At first, the reentrant lock itself. In a process of one thread nobody can come, and the lock
-  costs no Python call.
+* At first, the reentrant lock itself. A process of one thread has no contention, and this lock
+  costs it no Python call.
 * Once a wait is about to sleep in a process of several threads, :meth:`Threads.share` puts a
   :class:`_Queue` in its place. From then on waits sleep outside of the engine
   (:mod:`impi.rank.engine.turns`), and threads that want in are counted.
 
-Blocking calls of the MPI library are outside of the engine anyway
-(:mod:`impi.rank.engine.job.progress_thread`).
+Not from the start, because a wait inside is one blocking receive, a single system call a message;
+programs of one thread would lose it (docs/decisions/threads.md). Blocking calls of the MPI library
+are outside of the engine anyway (:mod:`impi.rank.engine.job.progress_thread`).
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 
 NOTICE_S: Final = 0.05
 """Longest sleep of a wait in a process of several threads, until another one has called MPI."""
-_SAY_S = 10.0  # Time after which a thread says for which other one it waits
+_SAY_S = 10.0  # A thread that has waited this long says for which other one it waits
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_helpers: list[threading.Thread] = []  # Those that run; most end with the process
+# Helper threads that run; most end with the process
+_helpers: list[threading.Thread] = []
 _expected = False
 
 
@@ -52,14 +54,28 @@ class _Reentrant(Protocol):
     def __enter__(self) -> bool: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None: ...
 
 
 class Threads:
     """The threads of one proc in MPI."""
 
-    __slots__ = ("_away", "_holder", "_queue", "_reentrant", "_visited", "_wanting", "crowded", "lock", "shared")
+    __slots__ = (
+        "_away",
+        "_holder",
+        "_queue",
+        "_reentrant",
+        "_visited",
+        "_wanting",
+        "crowded",
+        "lock",
+        "shared",
+    )
 
     def __init__(self) -> None:
         reentrant: _Reentrant = threading.RLock()  # type: ignore[assignment]  # typeshed leaves out Condition's part
@@ -72,19 +88,23 @@ class Threads:
         self.crowded = False
         """Whether a thread has ever come while another one was in a call of MPI."""
         self._wanting: set[int] = set()  # Threads that wait until the holder leaves
-        self._away = 0  # How many threads are outside, in the middle of a call
+        self._away = 0  # Number of threads that are outside in the middle of a call
         self._visited = False  # Whether a guest has its turn
-        self._holder = 0  # The last thread that came in by the queue
+        self._holder = 0  # The last thread that came in by the queue, for _say()
 
     def share(self, *, crowded: bool = False) -> None:
         """Let waits sleep outside from now on; ``crowded``: other threads are about to call."""
+        # Safe at any time: both forms are over one reentrant lock, so a thread that still waits in
+        # the plain form excludes all others as before. It is only not counted.
         self.lock, self.shared = self._queue, True
         self.crowded = self.crowded or crowded
 
     def notice(self) -> bool:
         """Share waits if this process has several threads; return whether they are shared."""
+        # Asked before each sleep, as a program may start threads at any time.
         if not is_single():
             self.share()
+
         return self.shared
 
     def is_wanted(self) -> bool:
@@ -97,10 +117,18 @@ class Threads:
         Other threads come in meanwhile. The function touches nothing of the engine that they may
         change: the sleep between two turns of a wait, a call of the MPI library.
         """
+
         reentrant, me = self._reentrant, get_ident()
+        # The calling thread is in no entry: a helper, or a call that holds no lock.
         if not reentrant._is_owned():
             return function(*args, **named)
+
+        # RLock has no public way to give up all its levels at once. threading.Condition needs one
+        # as well, and these are the methods it uses.
         depth: object = None
+
+        # Counted before the lock is free: the thread that comes in next has to see that a call is
+        # in its middle, see enter().
         self._away += 1
         try:
             depth = reentrant._release_save()
@@ -112,7 +140,8 @@ class Threads:
             finally:
                 try:
                     if depth is not None:
-                        reentrant._acquire_restore(depth)  # the entries on this stack release it
+                        # The entries on this stack release it
+                        reentrant._acquire_restore(depth)
                 finally:
                     self._away -= 1
                     self._holder = me
@@ -121,22 +150,35 @@ class Threads:
     def enter(self) -> None:
         """Come into the engine in the queue's form, after the thread that is in has left."""
         me, reentrant = get_ident(), self._reentrant
+
+        # An interrupt must undo what this call has taken, and no more: entries further up the stack
+        # may hold the lock already.
         was_in = reentrant._is_owned()
         try:
+            # Mostly free: then no thread has to be told of the wish to come in.
             if not reentrant.acquire(blocking=False):
                 self._await_turn(me)
+
+            # A thread of the program has come in the middle of another one's call: from now on it
+            # may read that call's packet, and no descriptor will wake the other.
             if self._away and not self._visited:
                 self.crowded = True
+
             self._holder = me
-        except BaseException:  # an interrupt: no entry begins that would release the lock
+        except BaseException:
+            # An interrupt: no entry begins that would release the lock
             if not was_in and reentrant._is_owned():
                 reentrant._release_save()
+
             raise
 
     def _await_turn(self, me: int) -> None:
         self.crowded = self.crowded or not self._visited
+
         self._wanting.add(me)
         try:
+            # A function of the program's own, such as a reduction, may last long inside of MPI. So
+            # the user is told, and nothing is ended.
             while not self._reentrant.acquire(timeout=_SAY_S):
                 _say(me, self._holder)
         finally:
@@ -145,15 +187,22 @@ class Threads:
     def attempt(self) -> bool:
         """Come in for one turn if no other thread is in, and none waits; then :meth:`restore`.
 
-        For threads that are no program's, *guests*.
+        For *guests*: helper threads of impi's own, which must not delay the program's.
         """
+        # The reentrant lock is not fair: a guest that comes again and again could take it each time
+        # before a thread of the program that waits.
         if self._wanting or not self._reentrant.acquire(blocking=False):
             return False
+
+        # The entries within this turn come by enter(), which must not take the guest for a thread
+        # of the program.
         self._visited = True
+
         return True
 
     def restore(self) -> None:
         """Leave after :meth:`attempt`."""
+        # While the lock is still held: after the release it may be the next thread's turn.
         self._visited = False
         self._reentrant.release()
 
@@ -170,33 +219,45 @@ class _Queue:
         self._threads.enter()
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None:
         raise NotImplementedError
 
 
 def _queue(threads: Threads, reentrant: _Reentrant) -> _Queue:
     """Return a queue whose exit is the lock's own: no interrupt comes between its two ends."""
-    made: _Queue = type("Queue", (_Queue,), {"__slots__": (), "__exit__": reentrant.__exit__})(threads)
+    # A Python __exit__ could be interrupted by Ctrl-C before it releases, and the lock would stay
+    # held for ever. A C function is not.
+    made: _Queue = type(
+        "Queue", (_Queue,), {"__slots__": (), "__exit__": reentrant.__exit__}
+    )(threads)
     return made
 
 
 def start_helper(target: Callable[[], None], name: str) -> threading.Thread:
     """Start a daemon thread of impi's own: a guest, or one that never calls MPI."""
+
     thread = threading.Thread(target=target, name=name, daemon=True)
     thread.start()
-    _helpers.append(thread)  # not before: while it is counted only here, two threads look like one
+    # Not before: while it is counted only here, two threads look like one
+    _helpers.append(thread)
+
     return thread
 
 
 def join_helper(thread: threading.Thread) -> None:
     """Wait for the end of a thread of :func:`start_helper`."""
-    _helpers.remove(thread)  # first: while it is counted nowhere, there seem to be two threads
+    # first: while it is counted nowhere, there seem to be two threads
+    _helpers.remove(thread)
     thread.join()
 
 
 def expect_threads() -> None:
-    """A program in C has asked for several threads, which Python does not count."""
+    """Note that a program in C has asked for several threads, which Python does not count."""
     global _expected
     _expected = True
 
@@ -208,16 +269,19 @@ def expects_threads() -> bool:
 
 def is_single() -> bool:
     """Whether no other thread of the program can come into MPI while this one sleeps."""
+    # Counted, since the level says nothing: mpi4py asks for MPI_THREAD_MULTIPLE by default.
     return threading.active_count() <= 1 + len(_helpers) and not _expected
 
 
 def longest_sleep(seconds: float) -> float:
-    """Return how long a wait may sleep: short if another thread may come, which cannot wake it."""
+    """Return the longest sleep of a wait: short if another thread, which cannot wake it, may
+    come."""
     return seconds if is_single() else min(seconds, NOTICE_S)
 
 
 def _say(me: int, holder: int) -> None:
-    """Tell for which thread this one waits."""
+    """Tell which thread this one waits for."""
+
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     other = f"thread {names[holder]}" if holder in names else "another thread"
     sys.stderr.write(

@@ -24,7 +24,7 @@ VARIABLES: Final = {
     ),
     "number of procs on its node": ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"),
 }
-"""Their names, by what they say. A pure client has those of MPICH."""
+"""The names of the variables, by meaning. A pure client has those of MPICH."""
 
 
 def of_client(rank: int, size: int, node_rank: int, node_size: int) -> dict[str, str]:
@@ -43,6 +43,7 @@ def correct(environ: MutableMapping[str, str], job: Job, rank: int) -> None:
     Procs with one address are on one node.
     """
     node = [proc.rank for proc in job.procs if proc.ipv6 == job.procs[rank].ipv6]
+
     values = (rank, len(job.procs), node.index(rank), len(node))
     for names, value in zip(VARIABLES.values(), values, strict=True):
         for name in names:

@@ -21,24 +21,42 @@ def _numpy() -> tuple[int, int]:
     spec = PathFinder.find_spec("numpy")
     if spec is None or spec.origin is None:
         return (0, 0)
+
     try:
         with open(spec.origin.replace("__init__", "version"), encoding="utf-8") as file:  # noqa: PTH123  (no pathlib yet)
             found = _NUMPY.search(file.read())
     except OSError:
         return (0, 0)
+
     return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
 
 def differences(job: Job, rank: int) -> str:
     """Return a sentence about the clients whose versions are not those of ``rank``; empty: none."""
+
     mine = job.procs[rank].client
     own_versions = tuple(own())
     said = job.software or ((),) * job.nclients
-    others = [client for client in range(job.nclients) if client != mine and said[client] != own_versions]
+
+    others = [
+        client
+        for client in range(job.nclients)
+        if client != mine and said[client] != own_versions
+    ]
     if not others:
         return ""
+
     here = f"rank {rank} (client {mine}) has {_show(own_versions)}"
-    return "; ".join([here, *(f"{_ranks(job, client)} (client {client}): {_show(said[client])}" for client in others)])
+
+    return "; ".join(
+        [
+            here,
+            *(
+                f"{_ranks(job, client)} (client {client}): {_show(said[client])}"
+                for client in others
+            ),
+        ]
+    )
 
 
 def _ranks(job: Job, client: int) -> str:
@@ -49,5 +67,10 @@ def _ranks(job: Job, client: int) -> str:
 def _show(versions: tuple[int, ...]) -> str:
     if not versions:
         return "unknown versions"
+
     python = f"Python {versions[0]}.{versions[1]}"
-    return f"{python}, numpy {versions[2]}.{versions[3]}" if versions[2] else f"{python} without numpy"
+    return (
+        f"{python}, numpy {versions[2]}.{versions[3]}"
+        if versions[2]
+        else f"{python} without numpy"
+    )

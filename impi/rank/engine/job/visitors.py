@@ -1,14 +1,14 @@
-"""How two groups of procs meet that no start-up has brought together (MPI 4.1, 11.9).
+"""The meeting of two groups of procs that no start-up has brought together (MPI 4.1, 11.9).
 
-The roots of both groups talk over one connection: who is in the group, and what its job has agreed
-on. Then every proc of one group connects to every proc of the other, as hosts do in the dance (IMPI
-2.3.8): each is a host of its own, whatever hosts its job has. Procs that have a way to each other
-already need no channel.
+How it works: the roots of both groups talk over one connection, about the members of each group and
+the terms of its job. Then every proc of one group connects to every proc of the other, as hosts do
+in the dance (IMPI 2.3.8): each is a host of its own, whatever hosts its job has. Procs that have a
+way to each other already need no channel.
 
 Invariants: the group that accepts comes first, so the other one connects. Each channel is proved by
-a key of this meeting, which the accepting root makes. What blocks has a thread of its own, while
-the engine goes on: other procs may need this one to get here. The caller's thread alone changes the
-engine.
+a key of this meeting, which the accepting root makes. Blocking steps run in a thread of their own,
+while the engine goes on: other procs may need this one to get here. The caller's thread alone
+changes the engine.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from itertools import count
 from typing import Any, Final, TypeAlias, TypeVar
 
 from impi.base.errors import PeerError
@@ -31,27 +33,28 @@ from impi.protocol.semantics.values import representation
 from impi.protocol.startup.challenge import Trust
 from impi.protocol.startup.dance import RANK_SIZE, encode_rank
 from impi.protocol.wire import addresses
-from impi.rank.doors.introduce import introduce
-from impi.rank.doors.reception import Claim, receive
+from impi.rank.doors.introduce import again, introduce
+from impi.rank.doors.reception import Claim, Reception
 from impi.rank.engine.channels.mesh import connect_hosts, listen
 from impi.rank.engine.engine import Engine
 from impi.rank.vendors import dial
 
 T = TypeVar("T")
 Facts: TypeAlias = dict[str, Any]
-"""What one root tells the other."""
+"""The content of a message from one root to the other."""
 Fact: TypeAlias = dict[str, Any]
-"""Of one proc: address, pid, client (name of its first proc), port."""
+"""Facts of one proc: address, pid, client (the name of its first proc), port."""
 
+# Nothing tells the engine that a step in a thread is over, so its sleep is short.
 _TURN_S: Final = 0.002
 _LOOK_S: Final = 0.2
 _CONNECT_S: Final = 60.0
-_MOST: Final = 1 << 24  # Octets of what a root may say
+_MOST: Final = 1 << 24  # Most octets of a message between the roots
 
 
 @record
 class Port:
-    """What MPI_Open_port has opened."""
+    """A port that MPI_Open_port has opened."""
 
     name: str
     listener: socket.socket
@@ -64,10 +67,13 @@ def open_port(engine: Engine) -> Port:
     Raises:
         JobError: the address is not one of this node.
     """
+
     address = addresses.to_text(engine.job.procs[engine.rank].ipv6)
     listener = listen(address)
+    # The name of a port is all that the other job gets, so it carries address and proof.
     secret = os.urandom(16)
     where = dial.show_endpoint(address, listener.getsockname()[1])
+
     return Port(f"impi:{where}:{secret.hex()}", listener, secret)
 
 
@@ -77,13 +83,44 @@ def answer(port: Port, awaits: Callable[[], None] = lambda: None) -> socket.sock
     ``awaits`` is called several times a second, and may raise.
     """
     while True:
+        # Not accept() alone: the job that was to come may have ended instead.
         awaits()
         if select.select([port.listener], [], [], _LOOK_S)[0]:
             deadline = time.monotonic() + _CONNECT_S
-            came = receive([port.listener], [0], RANK_SIZE, lambda _head, _from: Claim(0, port.secret), deadline, _say)
-            if came:
-                came[0].setblocking(True)
-                return came[0]
+
+            # A knock without the secret of the name is refused and reported; the port waits on.
+            if came := _first(port, deadline):
+                came.setblocking(True)
+                return came
+
+
+def _first(port: Port, deadline: float) -> socket.socket | None:
+    """Return the first connection that knows the port's name; None: none until the deadline.
+
+    Others that come meanwhile are closed, and call again: an MPI_Comm_accept takes one.
+    """
+    numbers = count()
+    here = Reception(
+        [port.listener],
+        RANK_SIZE,
+        lambda _head, _from: Claim(next(numbers), port.secret),
+        _say,
+        1,
+    )
+    try:
+        while not here.links and (left := deadline - time.monotonic()) > 0:
+            here.turn(left)
+
+        here.tell_of_ended()
+    finally:
+        here.close()
+
+    first, *others = here.links.values() or (None,)
+    for sock in others:
+        if sock is not None:
+            sock.close()
+
+    return first
 
 
 def call(name: str) -> socket.socket:
@@ -92,25 +129,43 @@ def call(name: str) -> socket.socket:
     Raises:
         PeerError: there is no such port.
     """
+
     scheme, _, rest = name.partition(":")
     where, _, secret = rest.rpartition(":")
+
     host, _, number = where.rpartition(":")
     if scheme != "impi" or not host or not number.isdigit():
         raise PeerError(f"{name!r} is not the name of a port of impi")
+
+    def attempt() -> socket.socket:
+        with ExitStack() as stack:
+            sock = stack.enter_context(
+                dial.connect(host.strip("[]"), int(number), _CONNECT_S)
+            )
+
+            sock.settimeout(None)  # the port may be open long before MPI_Comm_accept
+            if not introduce(sock, encode_rank(0), bytes.fromhex(secret), b""):
+                raise PeerError(f"what listens at {where} has not opened this port")
+
+            stack.pop_all()
+
+        return sock
+
     try:
-        sock = dial.connect(host.strip("[]"), int(number), _CONNECT_S)
-        sock.settimeout(None)  # the port may be open long before MPI_Comm_accept
-        known = introduce(sock, encode_rank(0), bytes.fromhex(secret), b"")
+        while True:
+            sock = again(attempt)
+            # The accepting root speaks at once. One that has taken another caller closes instead.
+            with suppress(ConnectionError):
+                if sock.recv(1, socket.MSG_PEEK):
+                    return sock
+
+            sock.close()
     except (OSError, ValueError) as error:
         raise PeerError(f"port {where} cannot be reached: {error}") from None
-    if not known:
-        sock.close()
-        raise PeerError(f"what listens at {where} has not opened this port")
-    return sock
 
 
 def talk(sock: socket.socket, mine: Facts) -> Facts:
-    """Tell the other root ``mine``, and return what it tells.
+    """Tell the other root ``mine``, and return its own facts.
 
     Raises:
         PeerError: it has gone, or said something else.
@@ -121,20 +176,30 @@ def talk(sock: socket.socket, mine: Facts) -> Facts:
             theirs = json.loads(lines.readline(_MOST))
     except (OSError, ValueError) as error:
         raise PeerError(f"the other root has gone: {error}") from None
+
     if not isinstance(theirs, dict) or not isinstance(theirs.get("procs"), list):
         raise PeerError("the other root says something else than impi's")
+
     return theirs
 
 
 def fact(engine: Engine, port: int) -> Fact:
-    """Return what other jobs have to know of this proc."""
+    """Return the facts of this proc for other jobs."""
     me = engine.job.procs[engine.rank]
     first = engine.job.procs[engine.job.client_procs(me.client)[0]]
-    return {"address": me.ipv6.hex(), "pid": me.pid, "client": [first.ipv6.hex(), first.pid], "port": port}
+
+    return {
+        "address": me.ipv6.hex(),
+        "pid": me.pid,
+        "client": [first.ipv6.hex(), first.pid],
+        "port": port,
+    }
 
 
 def terms(engine: Engine) -> Facts:
-    """Return what must be equal in two jobs that meet."""
+    """Return the terms that must be equal in two jobs that meet."""
+    # All that two procs of one job take for granted without asking: limits of packets and credit,
+    # choices of algorithms, the form of data.
     job = engine.job
     return {
         "ours": job.is_ours,
@@ -152,17 +217,27 @@ def terms(engine: Engine) -> Facts:
 
 def refusal(engine: Engine, theirs: Facts) -> str:
     """Return why the jobs cannot meet; empty: they can."""
+
     if not (engine.job.is_ours and theirs.get("ours")):
         return "jobs of IMPI 0.0 cannot meet: each client needs a version of our own"
+
     if engine.other_jobs.encrypted:
         return "a job with --tls cannot meet another: the channels between them would not be encrypted"
+
     for name, value in terms(engine).items():
         if theirs.get(name) != value:
             return f"{name} is {value} in one job and {theirs.get(name)} in the other; start both alike"
+
     return ""
 
 
-def meet(engine: Engine, listener: socket.socket, groups: Sequence[Sequence[Fact]], key: str, tag_ub: int) -> list[int]:
+def meet(
+    engine: Engine,
+    listener: socket.socket,
+    groups: Sequence[Sequence[Fact]],
+    key: str,
+    tag_ub: int,
+) -> list[int]:
     """Connect this proc with those of the other group that it has no way to.
 
     Returns the ranks of the other group, in this proc's numbering.
@@ -175,33 +250,68 @@ def meet(engine: Engine, listener: socket.socket, groups: Sequence[Sequence[Fact
         tag_ub: the largest tag of the other job.
 
     Raises:
-        JobError: somebody could not be reached within a minute.
+        JobError: a proc could not be reached within a minute.
     """
+
+    # The dance of 2.3.8 among the procs of both groups, as if they were a job of two clients. Only
+    # the numbers of that job are thrown away: each proc numbers strangers in its own way.
     me = engine.job.procs[engine.rank]
     everybody = [(side, one) for side, group in enumerate(groups) for one in group]
-    mine = next(place for place, (_, one) in enumerate(everybody) if _name(one) == (me.ipv6, me.pid))
-    reached = {(proc.ipv6, proc.pid): proc.rank for proc in engine.job.procs if engine.ways.reaches(proc.rank)}
-    ranks = {place: reached[_name(one)] for place, (_, one) in enumerate(everybody) if _name(one) in reached}
+    mine = next(
+        place
+        for place, (_, one) in enumerate(everybody)
+        if _name(one) == (me.ipv6, me.pid)
+    )
+    # Procs of one job, or that have met before, go on with the channels that they have.
+    reached = {
+        (proc.ipv6, proc.pid): proc.rank
+        for proc in engine.job.procs
+        if engine.ways.reaches(proc.rank)
+    }
+    ranks = {
+        place: reached[_name(one)]
+        for place, (_, one) in enumerate(everybody)
+        if _name(one) in reached
+    }
+    # A job of two clients, for this dance alone: its text is what the proofs of the channels cover.
     job = _meeting(engine.job, everybody)
-    address, trust, known = addresses.to_text(me.ipv6), Trust(bytes.fromhex(key), (0, 1)), tuple(ranks)
-    links = meanwhile(engine, lambda: connect_hosts(job, mine, listener, address, trust, known))
+    address, trust, known = (
+        addresses.to_text(me.ipv6),
+        Trust(bytes.fromhex(key), (0, 1)),
+        tuple(ranks),
+    )
+    links = meanwhile(
+        engine, lambda: connect_hosts(job, mine, listener, address, trust, known)
+    )
     first_host, first_rank = len(engine.job.hosts), len(engine.job.procs)
+
     hosts, procs, sockets = [], [], {}
+    # Any order would do: no other proc uses these numbers.
     for number, place in enumerate(sorted(links)):
         one = everybody[place][1]
         ipv6, pid = _name(one)
         host, rank = first_host + number, first_rank + number
         client = _client(engine, one)
-        hosts.append(Host(index=host, client=client, ipv6=ipv6, port=one["port"], procs=(rank,)))
+        hosts.append(
+            Host(index=host, client=client, ipv6=ipv6, port=one["port"], procs=(rank,))
+        )
         procs.append(Proc(rank=rank, client=client, host=host, ipv6=ipv6, pid=pid))
         sockets[host] = links[place]
         ranks[place] = rank
+
+    # Only now does the engine change, in the thread that is in it.
     engine.admit(hosts, procs, sockets, tag_ub)
-    return [ranks[place] for place, (side, _) in enumerate(everybody) if side != everybody[mine][0]]
+
+    return [
+        ranks[place]
+        for place, (side, _) in enumerate(everybody)
+        if side != everybody[mine][0]
+    ]
 
 
 def meanwhile(engine: Engine, work: Callable[[], T]) -> T:
-    """Return what ``work`` returns or raises, in a thread; the engine goes on here."""
+    """Run ``work`` in a thread while the engine goes on here; return its result, or raise."""
+
     future: Future[T] = Future()
 
     def run() -> None:
@@ -210,15 +320,20 @@ def meanwhile(engine: Engine, work: Callable[[], T]) -> T:
         except BaseException as failure:
             future.set_exception(failure)
 
+    # Not a helper of the engine: it never calls MPI. The engine serves all others meanwhile.
     threading.Thread(target=run, daemon=True, name="impi-meeting").start()
     while not future.done():
         engine.turns.progress()
         engine.threads.outside(engine.turns.doze, _TURN_S)
+
     return future.result()
 
 
 def _meeting(job: Job, everybody: Sequence[tuple[int, Fact]]) -> Job:
     """Return facts that are equal on all procs of both groups, for the proofs of channels."""
+    # A proof covers the text of the job. The jobs of the two groups differ, and so do the numbers
+    # that their procs give to strangers; this one is made of the facts that both roots have
+    # exchanged.
     names = [(side, one["port"], *_name(one)) for side, one in everybody]
     return Job(
         version=(0, 0),
@@ -228,7 +343,8 @@ def _meeting(job: Job, everybody: Sequence[tuple[int, Fact]]) -> Job:
             for i, (side, port, ipv6, _) in enumerate(names)
         ),
         procs=tuple(
-            Proc(rank=i, client=side, host=i, ipv6=ipv6, pid=pid) for i, (side, _, ipv6, pid) in enumerate(names)
+            Proc(rank=i, client=side, host=i, ipv6=ipv6, pid=pid)
+            for i, (side, _, ipv6, pid) in enumerate(names)
         ),
         maxdatalen=job.maxdatalen,
         tag_ub=0,
@@ -242,7 +358,9 @@ def _meeting(job: Job, everybody: Sequence[tuple[int, Fact]]) -> Job:
 def _client(engine: Engine, one: Fact) -> int:
     """Return the number of a proc's client here: equal for two procs exactly if they have one."""
     first = (bytes.fromhex(one["client"][0]), one["client"][1])
+    # Named by its first proc: numbers of clients begin at 0 in every job.
     known = engine.other_jobs.clients_met
+
     return known.setdefault(first, engine.job.nclients + len(known))
 
 

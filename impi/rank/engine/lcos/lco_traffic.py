@@ -1,13 +1,14 @@
 """LCOs on the engine: their packets travel in the collective context of MPI_COMM_WORLD.
 
-No context of their own is agreed on, so an LCO needs no collective: all procs of the job have
-MPI_COMM_WORLD, and the engine moves its messages between clients and inside one. Packets have
-SLOT_TAG there, which :attr:`Context.takers` gives to :class:`Traffic`; long messages follow with
-SLOT_DATA_TAG, straight into the receiver's memory. A short message to an open slot of another
+How it works: no context of their own is agreed on, so an LCO needs no collective: all procs of the
+job have MPI_COMM_WORLD, and the engine moves its messages between clients and inside one. Packets
+have SLOT_TAG there, which :attr:`Context.takers` gives to :class:`Traffic`; long messages follow
+with SLOT_DATA_TAG, straight into the receiver's memory. A short message to an open slot of another
 client needs no packet (:mod:`impi.rank.engine.lcos.lco_ports`).
 
 To the engine an LCO is a context all of whose messages go through a shadow: :class:`_Shadow` makes
-packets of them. What comes for an LCO is put into the matcher of its context.
+packets of them. A message that comes for an LCO goes into the matcher of its context. So matching,
+probes and requests are the usual ones, and a process without LCOs has nothing of this.
 
 Once this exists, every turn of the engine looks for messages of this client, too.
 """
@@ -30,9 +31,15 @@ from impi.rank.engine.engine import Engine
 from impi.rank.engine.faults import Faults
 from impi.rank.engine.lcos.lco_ports import Ports
 from impi.rank.engine.operations import TakenMessage
-from impi.rank.vendors.base import Arrival, LocalCollectives, LocalComm, NativeComm, Pending
+from impi.rank.vendors.base import (
+    Arrival,
+    LocalCollectives,
+    LocalComm,
+    NativeComm,
+    Pending,
+)
 
-_DEAF: Final = 7  # A turn is taken at the sends whose number has none of these bits
+_DEAF: Final = 7  # Mask: every eighth send takes a turn of the engine
 
 
 class LcoContext(Context):
@@ -54,9 +61,15 @@ class LcoContext(Context):
         A further remote one may come while a receive waits: that wait serves all channels.
         """
         if self._traffic.to_itself:
-            return None  # one may be on its way from here
+            return None  # an ATTACH of this proc to itself may be on its way
+
         worlds = [one.world for one in self.lco.attached if one.slot == source]
-        return worlds[0] if len(worlds) == 1 and self._traffic.is_remote(worlds[0]) else None
+
+        return (
+            worlds[0]
+            if len(worlds) == 1 and self._traffic.is_remote(worlds[0])
+            else None
+        )
 
     def resize(self) -> None:
         self.npeers, self.nsources = len(self.lco.send_slots), self.lco.receive_slots
@@ -84,14 +97,21 @@ class Traffic:
         self._world = world
         self._contexts: dict[int, LcoContext] = {}  # By number of the LCO
         self._ports = Ports(engine, self._contexts)
-        self._machine = self._ports.machine = Machine(self._post, self._transmit, self._ports)
+        self._machine = self._ports.machine = Machine(
+            self._post, self._transmit, self._ports
+        )
         self._inboxes: dict[int, deque[_Letter]] = defaultdict(deque)
         self.to_itself = 0
         """Packets of this proc to itself that were not handled yet."""
         self._me = engine.job.procs[engine.rank]
-        self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in engine.job.procs[: engine.ways.home]}
+        # Procs of our own job only: LCOs of others cannot be named.
+        self._ranks = {
+            (proc.ipv6, proc.pid): proc.rank
+            for proc in engine.job.procs[: engine.ways.home]
+        }
         world.takers[SLOT_TAG] = self._expect
-        world.count_waiting(1)  # for good: others may attach themselves, or be told that an LCO is gone
+        # To the end: packets of local procs may come at any time
+        world.count_waiting(1)
 
     @entry
     def create(self, key: bytes) -> LcoContext:
@@ -103,12 +123,21 @@ class Traffic:
         def deliver(parcel: Parcel) -> None:
             tag, collective = divmod(parcel.tag, 2)
             arrival = _Arrived(self, parcel)
-            message = TakenMessage(parcel.slot, tag, parcel.nbytes, 0, arrival, None, context.shadow.external)
+            message = TakenMessage(
+                parcel.slot,
+                tag,
+                parcel.nbytes,
+                0,
+                arrival,
+                None,
+                context.shadow.external,
+            )
             engine.matching.arrived(context, bool(collective), message)
 
         context.lco = self._machine.create(key, deliver)
         context.shadow.comm.lco = context.lco  # type: ignore[union-attr]
         self._contexts[context.lco.number] = context
+
         return context
 
     @any_thread
@@ -125,6 +154,7 @@ class Traffic:
         assert name.slot is not None
         made = self._machine.attach(context.lco, world, name.lco, name.slot, name.key)
         context.resize()
+
         return made
 
     @entry
@@ -138,9 +168,12 @@ class Traffic:
 
     @entry
     def free(self, context: LcoContext) -> None:
+        # Before the machine tells the senders how many messages were received: those that no
+        # receive has taken must not count.
         self._ports.discard(context)
         for one in context.lco.attached:
             self._ports.close(one.world, one.number)
+
         self._ports.leave(context.lco.send_slots)
         self._machine.free(context.lco)
         del self._contexts[context.lco.number]
@@ -152,11 +185,16 @@ class Traffic:
         return world not in self._engine.vendor_ranks
 
     def _post(self, world: int, octets: bytes) -> None:
-        self._engine.send(self._world, world, SLOT_TAG, OctetSource(octets), collective=True)
+        # Also to this proc itself, by the library: one way for all packets keeps one order.
+        self._engine.send(
+            self._world, world, SLOT_TAG, OctetSource(octets), collective=True
+        )
         self.to_itself += world == self._engine.rank
 
     def _transmit(self, world: int, data: memoryview) -> Moving:
-        return self._engine.send(self._world, world, SLOT_DATA_TAG, OctetSource(data), collective=True)
+        return self._engine.send(
+            self._world, world, SLOT_DATA_TAG, OctetSource(data), collective=True
+        )
 
     def _expect(self, source: int) -> _Letter:
         letter = _Letter(self, source)
@@ -170,6 +208,8 @@ class Traffic:
         Raises:
             PeerError: one is malformed.
         """
+        # A long packet may be complete after a short one that began later. The machine relies on
+        # the order of each sender, so whole packets wait for the ones before them.
         inbox = self._inboxes[source]
         while inbox and inbox[0].whole:
             self.to_itself -= source == self._engine.rank
@@ -181,13 +221,19 @@ class Traffic:
     @any_thread
     def take(self, parcel: Parcel, buffer: memoryview) -> Pending:
         """Put a matched message into ``buffer``, or receive it there."""
+
         if not parcel.flags & packets.APART:
             buffer[: parcel.nbytes] = parcel.data
             self._machine.take(parcel)
             return _DONE
+
+        # The receive first, then CLEAR: the octets that it calls for go straight to their place.
         target = DirectTarget(buffer[: parcel.nbytes])
-        operation = self._engine.receive(self._world, parcel.world, SLOT_DATA_TAG, target, collective=True)
+        operation = self._engine.receive(
+            self._world, parcel.world, SLOT_DATA_TAG, target, collective=True
+        )
         self._machine.take(parcel)
+
         return _Coming(operation)
 
 
@@ -225,7 +271,7 @@ class _Coming:
 
 
 class _Arrived:
-    """A message for an LCO, as one that a vendor has."""
+    """A message for an LCO in the form of a vendor's arrival."""
 
     def __init__(self, traffic: Traffic, parcel: Parcel) -> None:
         self._traffic = traffic
@@ -238,7 +284,7 @@ class _Arrived:
 
 
 class _Shadow:
-    """What the engine takes for the vendor's communicator of an LCO."""
+    """An LCO in the form of a vendor's communicator, for the engine."""
 
     rank, size = 0, 0
     collectives: LocalCollectives | None = None
@@ -256,7 +302,10 @@ class _Shadow:
             # Sends that are complete at once would never hear that a slot is gone. Those of
             # collectives are within a turn of the engine.
             self._engine.turns.progress()
-        return self._machine.send(self.lco.send_slots[dest], tag, data, synchronous=sync)
+
+        return self._machine.send(
+            self.lco.send_slots[dest], tag, data, synchronous=sync
+        )
 
     def improbe(self) -> Arrival | None:
         """Return None: messages come to the matcher by themselves."""

@@ -1,1 +1,1 @@
-"""One-sided communication by messages: the origin's side, the target's side, what they say."""
+"""One-sided communication by messages: the origin's side, the target's side, their headers."""

@@ -1,11 +1,16 @@
-"""What an origin says to a target: one access, and the synchronization that travels with it.
+"""The header from an origin to a target: one access, and the synchronization that goes with it.
 
 An extension of IMPI under our own version; IMPI 0.0 has no one-sided communication. A window has a
 context of its own, on whose point-to-point id these messages travel:
 
 * :data:`HEADER_TAG`: a header, the description of the target's datatype, and short data.
 * :data:`DATA_TAG`: data that is too long for that, in the form of any message.
-* :data:`REPLY_TAG`: what an access fetches, or nothing: all accesses until then are complete.
+* :data:`REPLY_TAG`: the fetched elements, or nothing; it says that all earlier accesses are
+  complete, too.
+
+The target's datatype travels as text, because the two procs need not have the same program. Names
+stand for predefined types, and the texts of derived ones are cached at both ends: programs access
+windows with few types, but often.
 """
 
 from __future__ import annotations
@@ -17,7 +22,13 @@ from typing import Final
 
 from impi.base.records import record
 from impi.protocol.semantics.values.basic import BASICS
-from impi.protocol.semantics.values.datatype import FORTRAN_PAIRS, NAMED, Forms, Run, TypeMap
+from impi.protocol.semantics.values.datatype import (
+    FORTRAN_PAIRS,
+    NAMED,
+    Forms,
+    Run,
+    TypeMap,
+)
 from impi.protocol.semantics.values.op import OPS
 
 HEADER_TAG: Final = 1
@@ -25,7 +36,7 @@ DATA_TAG: Final = 2
 REPLY_TAG: Final = 3
 
 PUT, GET, ACCUMULATE, FETCH, SWAP, SYNC, POST, FAULT = range(8)
-"""Kinds: FETCH is Get_accumulate and Fetch_and_op, SYNC has no access, FAULT is the target's."""
+"""Kinds. FETCH: Get_accumulate and Fetch_and_op; SYNC: no access; FAULT: sent by a target."""
 
 LOCK_SHARED: Final = 1
 """Lock the window for the origin before the access; the target holds the message until then."""
@@ -41,6 +52,7 @@ COMPLETED: Final = 32
 SEPARATE: Final = 64
 """The data follows as a message of :data:`DATA_TAG`."""
 
+# Kind, flags, operation, a pad octet, length of the datatype's text, offset, count.
 _FIXED: Final = struct.Struct(">BBBxIqq")
 _OPS: Final = tuple(OPS)
 _NUMBERS: Final = {name: number for number, name in enumerate(_OPS)}
@@ -59,7 +71,9 @@ class Header:
     count: int
 
 
-def encode(kind: int, flags: int, op: str, typemap: TypeMap, offset: int, count: int) -> bytes:
+def encode(
+    kind: int, flags: int, op: str, typemap: TypeMap, offset: int, count: int
+) -> bytes:
     """Return the octets of a header; data may follow."""
     name = typemap.name.encode() if typemap.name else _described(typemap)
     return _FIXED.pack(kind, flags, _NUMBERS[op], len(name), offset, count) + name
@@ -67,10 +81,12 @@ def encode(kind: int, flags: int, op: str, typemap: TypeMap, offset: int, count:
 
 def decode(octets: bytes | bytearray | memoryview) -> tuple[Header, memoryview]:
     """Return a header and the data behind it; ValueError or KeyError: it is none."""
+
     view = memoryview(octets)
     kind, flags, op, length, offset, count = _FIXED.unpack_from(view)
     end = _FIXED.size + length
     typemap = _typemap(bytes(view[_FIXED.size : end]))
+
     return Header(kind, flags, _OPS[op], typemap, offset, count), view[end:]
 
 
@@ -83,18 +99,31 @@ def bare(kind: int, flags: int) -> bytes:
 def _described(typemap: TypeMap) -> bytes:
     """Return a derived datatype as text."""
     rows = [
-        [run.basic.name, run.displacement, run.shape, run.strides, run.packed, run.packed_strides]
+        [
+            run.basic.name,
+            run.displacement,
+            run.shape,
+            run.strides,
+            run.packed,
+            run.packed_strides,
+        ]
         for run in typemap.runs
     ]
-    return json.dumps([rows, typemap.lb, typemap.lb + typemap.extent, typemap.sizes], separators=(",", ":")).encode()
+    return json.dumps(
+        [rows, typemap.lb, typemap.lb + typemap.extent, typemap.sizes],
+        separators=(",", ":"),
+    ).encode()
 
 
 @lru_cache(256)
 def _typemap(octets: bytes) -> TypeMap:
     text = octets.decode()
+    # A name: no predefined datatype begins as a list of JSON does.
     if not text.startswith("["):
         return _PREDEFINED[text]
+
     rows, lb, ub, sizes = json.loads(text)
+
     return TypeMap(tuple(_run(*row) for row in rows), lb=lb, ub=ub, sizes=tuple(sizes))
 
 
@@ -107,7 +136,9 @@ def _run(
     packed_strides: list[list[int]],
 ) -> Run:
     forms = tuple(map(_forms, packed_strides))
-    return Run(BASICS[name], displacement, tuple(shape), tuple(strides), _forms(packed), forms)
+    return Run(
+        BASICS[name], displacement, tuple(shape), tuple(strides), _forms(packed), forms
+    )
 
 
 def _forms(row: list[int]) -> Forms:

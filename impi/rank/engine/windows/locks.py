@@ -1,4 +1,9 @@
-"""The locks of one target: holders, and the queue of those that wait."""
+"""The locks of one target: holders, and the queue of waiting ranks.
+
+Every request joins the queue, and the front of the queue gets the lock while it is compatible with
+the holders. So shared requests behind an exclusive one wait, though they could be granted: else a
+stream of readers would keep a writer waiting for ever.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +34,10 @@ class Locks:
             rank, exclusive = self._waiting[0]
             if self._holders and (exclusive or self._is_exclusive):
                 break
+
             self._waiting.popleft()
             self._holders.add(rank)
             self._is_exclusive = exclusive
             granted.append(rank)
+
         return granted

@@ -1,9 +1,10 @@
 """Endpoints: several ranks of one process, each for a thread (after MPI_Comm_create_endpoints).
 
-A communicator of endpoints is a set of LCOs that refer to each other like ranks: their ranks follow
-the parent's, consecutive inside a process. Each handle is used by one thread at a time. Point-to-
-point and collective calls of several threads may block at once, as waits let each other into the
-engine (:mod:`impi.rank.engine.channels.threads`). A collective is called once for each endpoint.
+How it works: a communicator of endpoints is a set of LCOs that refer to each other like ranks:
+their ranks follow the parent's, consecutive inside a process. Each handle is used by one thread at
+a time. Point-to-point and collective calls of several threads may block at once, as waits let each
+other into the engine (:mod:`impi.rank.engine.channels.threads`). A collective is called once for
+each endpoint.
 
 An intercommunicator of endpoints is the same between two groups: send slots lead to the other
 group. As each endpoint has an address of its own, a process may have endpoints in both groups. The
@@ -52,14 +53,19 @@ class InterState(LcoState):
         super().__init__(engine, context)
         self.is_inter = context.is_inter = True
         self.between: Between | None = None  # from join() on
-        self.worlds: tuple[int, ...] = ()  # ranks in MPI_COMM_WORLD of the processes of the own group
-        self.comes_first = False  # whether its leader had the lower rank in the peer communicator
+        # Ranks in MPI_COMM_WORLD of the processes of the own group
+        self.worlds: tuple[int, ...] = ()
+        # Whether its leader had the lower rank in the peer communicator
+        self.comes_first = False
 
     def join(self, rank: int, worlds: Sequence[int], *, comes_first: bool) -> None:
         """Set the own group; the slots lead to the other one already."""
+
         context, engine = self.lco_context, runtime.engine()
         self.worlds, self.comes_first = tuple(worlds), comes_first
-        self.between = Between(rank, len(worlds), context.npeers, external=engine.external)
+        self.between = Between(
+            rank, len(worlds), context.npeers, external=engine.external
+        )
         context.form(engine, rank, context.npeers)
 
     def within(self) -> Algorithms:
@@ -85,22 +91,35 @@ class Endpoint(Lco):
 
     Create_intercomm = Intracomm.Create_intercomm
 
-    def _connect(self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int) -> Intercomm:
+    def _connect(
+        self, local_leader: int, peer_comm: Intracomm, remote_leader: int, tag: int
+    ) -> Intercomm:
         """See :meth:`Create_intercomm`; ``peer_comm`` may be one of endpoints or of processes."""
+
         rank = self.Get_rank()
+        # A leader that sent to itself would get its own group as the other one.
         if rank == local_leader and peer_comm.Get_rank() == remote_leader:
             raise error(
                 "ERR_RANK",
                 f"both leaders are rank {remote_leader} of the peer communicator; "
                 "leaders in one process need a peer communicator of endpoints",
             )
+
         own = EndpointInter._made()
         here: list[LcoName] = self.allgather(own.Get_lco_name())
+
+        # Only the leaders know each other. Everybody else hears the other group's names, and which
+        # group comes first in a merge, from its own leader.
         told = None
         if rank == local_leader:
             first = peer_comm.Get_rank() < remote_leader
-            told = peer_comm.sendrecv(here, remote_leader, tag, None, remote_leader, tag), first
+            told = (
+                peer_comm.sendrecv(here, remote_leader, tag, None, remote_leader, tag),
+                first,
+            )
+
         there, comes_first = self.bcast(told, local_leader)
+
         return own._join(there, rank, self._worlds(), comes_first=comes_first)
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
@@ -139,7 +158,9 @@ class EndpointInter(Slotted, Intercomm):
 
     def Get_group(self) -> Group:
         """Return the processes of the own group, without repetitions."""
-        return Group._of(list(dict.fromkeys(self._joined.worlds)), runtime.engine().rank)
+        return Group._of(
+            list(dict.fromkeys(self._joined.worlds)), runtime.engine().rank
+        )
 
     def Get_remote_group(self) -> Group:
         """Return the processes of the other group, without repetitions."""
@@ -150,25 +171,38 @@ class EndpointInter(Slotted, Intercomm):
     rank = property(Get_rank, doc="rank of this endpoint in its own group")
     group = property(Get_group, doc="processes of the own group")
     remote_group = property(Get_remote_group, doc="processes of the other group")
-    remote_size = property(Get_remote_size, doc="number of endpoints in the other group")
+    remote_size = property(
+        Get_remote_size, doc="number of endpoints in the other group"
+    )
 
     def Merge(self, high: bool = False) -> Intracomm:
         """Merge both groups; ranks are ordered by ``high`` of each, then by the rank in its group.
 
-        Of equal ones that is first whose leader had the lower rank in the peer communicator.
+        On a tie the group whose leader had the lower rank in the peer communicator comes first.
         """
+
         own = Endpoint._made()
-        here, there = self._rows(bool(high), self._joined.comes_first, own.Get_lco_name())
-        chosen = [(row[0], rank, not row[1], row[2]) for rows in (here, there) for rank, row in enumerate(rows)]
+        here, there = self._rows(
+            bool(high), self._joined.comes_first, own.Get_lco_name()
+        )
+        chosen = [
+            (row[0], rank, not row[1], row[2])
+            for rows in (here, there)
+            for rank, row in enumerate(rows)
+        ]
         chosen.sort(key=lambda row: row[:3])
         own._form([row[3] for row in chosen])
+
         return own
 
     def Clone(self) -> Self:
         own = type(self)._made()
         state = self._joined
         there = self.allgather(own.Get_lco_name())
-        return own._join(there, self.Get_rank(), state.worlds, comes_first=state.comes_first)
+
+        return own._join(
+            there, self.Get_rank(), state.worlds, comes_first=state.comes_first
+        )
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
         """Duplicate; it waits for the other endpoints, and the request is complete."""
@@ -178,19 +212,29 @@ class EndpointInter(Slotted, Intercomm):
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
         """Connect the endpoints of one color in both groups; COMM_NULL if one group has none."""
+
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
+
+        # Made by all, also those that get none: the name travels with the color.
         own = type(self)._made()
         state = self._joined
         here, there = self._rows(color, key, own.Get_lco_name())
         mine = _of_color(color, here, state.worlds)
-        others = _of_color(color, there, [slot.world for slot in self._lco.lco.send_slots])
+
+        others = _of_color(
+            color, there, [slot.world for slot in self._lco.lco.send_slots]
+        )
         if color == UNDEFINED or not others:
             own.Free()
             return Comm(COMM_NULL)
+
         worlds = [state.worlds[rank] for rank in mine]
         names = [there[rank][2] for rank in others]
-        return own._join(names, mine.index(self.Get_rank()), worlds, comes_first=state.comes_first)
+
+        return own._join(
+            names, mine.index(self.Get_rank()), worlds, comes_first=state.comes_first
+        )
 
     @property
     def _joined(self) -> InterState:
@@ -205,26 +249,39 @@ class EndpointInter(Slotted, Intercomm):
         return between
 
     def _rows(self, number: int, key: int, name: LcoName) -> tuple[_Rows, _Rows]:
-        """Return what all of the own group and of the other one say."""
+        """Return the rows of the own group, and of the other one."""
+        # Two exchanges: between two groups an allgather brings the other group's rows only.
         there: _Rows = self.allgather((number, key, name))
-        here: _Rows = self.allgather(there)[0]  # each of the others has the rows of our group
+        # Each of the others has the rows of our group
+        here: _Rows = self.allgather(there)[0]
+
         return here, there
 
-    def _join(self, there: Sequence[LcoName], rank: int, worlds: Sequence[int], *, comes_first: bool) -> Self:
-        """Connect a new one with the other group; all of both groups call it."""
+    def _join(
+        self,
+        there: Sequence[LcoName],
+        rank: int,
+        worlds: Sequence[int],
+        *,
+        comes_first: bool,
+    ) -> Self:
+        """Connect a new endpoint with the other group; all of both groups call it."""
+
         self.Add_receive_slots(len(there))
         self.Add_send_slots(there, [rank] * len(there))
         state = self._state
         assert state is not None
         state.join(rank, worlds, comes_first=comes_first)
-        self.Barrier()  # of what comes before its slot is there, only so much would be kept
+        # Wait until every slot exists: early messages are kept only up to a limit.
+        self.Barrier()
+
         return self
 
     Create = unsupported("MPI_Comm_create of endpoints", _WHY)
 
 
 def _by_process(worlds: Sequence[int], rank: int, key: int) -> tuple[int, ...]:
-    """Return what orders endpoints: their process, by its lowest rank; the key; the rank."""
+    """Return the sort key of an endpoint: its process (by the lowest rank there), key, rank."""
     return worlds.index(worlds[rank]), key, rank
 
 
@@ -240,19 +297,28 @@ def create(parent: Intracomm, num_ep: int) -> list[Endpoint]:
     Raises:
         Exception: ERR_ARG: a negative number. ERR_UNSUPPORTED_OPERATION: a client has IMPI 0.0.
     """
+
     if num_ep < 0:
         raise error("ERR_ARG", f"{num_ep} endpoints cannot be made")
+
     mine = [Endpoint._made() for _ in range(num_ep)]
     parts = parent.allgather([endpoint.Get_lco_name() for endpoint in mine])
     first = sum(len(part) for part in parts[: parent.Get_rank()])
+
     names = [name for part in parts for name in part]
     for rank, endpoint in enumerate(mine, first):
         endpoint.Add_receive_slots(len(names))
         endpoint.Add_send_slots(names, [rank] * len(names))
+
+    # All slots of all procs exist behind the barrier, and the packets among our own are handled.
     parent.Barrier()
+
     settle()
-    if num_ep > 1:  # for as many threads, which need not meet in the engine first
+    # Several endpoints are for several threads. Waits are shared from the start, before two of the
+    # threads have met in the engine.
+    if num_ep > 1:
         runtime.engine().threads.share(crowded=True)
+
     return mine
 
 

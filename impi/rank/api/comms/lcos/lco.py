@@ -4,8 +4,9 @@ After Foster, Kesselman and Snir, "Generalized Communicators in the Message Pass
 (1996). A send names a send slot, which refers to a receive slot of an LCO anywhere in the job; a
 receive names a receive slot, or MPI_ANY_SOURCE. The source in a status is the receive slot.
 
-LCOs that refer to each other like the ranks of a communicator do its collectives, too; each of
-them is called for, as a rank is. Several of one process need a call each, so not blocking ones.
+LCOs that refer to each other like the ranks of a communicator do its collectives, too. Each LCO
+makes the call, as each rank does. A process with several of them makes several calls, so in one
+thread they must not block.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _starting: Final = Lock()
 
 
 def settle() -> None:
-    """Handle what the LCOs of this process have told each other; else a later wait would."""
+    """Handle the packets that the LCOs of this process have sent to each other."""
     _started().settle()
 
 
@@ -54,16 +55,23 @@ def _started() -> Traffic:
     Raises:
         Exception: ERR_UNSUPPORTED_OPERATION: a client has IMPI 0.0 only.
     """
+
+    # On first use: from then on every turn looks for local messages, which a program without LCOs
+    # should not pay for.
     global _traffic
+
     engine = runtime.engine()
     if not engine.job.is_ours:
         raise error(
             "ERR_UNSUPPORTED_OPERATION",
             "LCOs need a version of IMPI of our own in every client, and one has IMPI 0.0 only; use communicators",
         )
+
+    # Two threads may make their first LCO at once.
     with _starting:
         if _traffic is None:
             _traffic = Traffic(engine, COMM_WORLD._live())
+
         return _traffic
 
 
@@ -79,11 +87,20 @@ class _SlotRoute(QueuedRoute):
 
     def send(self, spec: BufferSpec, tag: int) -> None:
         """Send one packet, or start the send and wait for it."""
+
         slot, data = self._slot, read(spec, self._plain, readonly=True)
-        short = slot.short  # once: another thread may hear that the slot is gone
-        if short is not None and not slot.waiting and type(data) is tuple and short(tag, data[0], 0):
+
+        # Read once: another thread may clear it when the slot is gone
+        short = slot.short
+        if (
+            short is not None
+            and not slot.waiting
+            and type(data) is tuple
+            and short(tag, data[0], 0)
+        ):
             slot.sent += 1
             return
+
         check_tag(self._engine, tag)
         self._finish(self._started(data, tag))
 
@@ -110,13 +127,17 @@ class LcoState(Communicator):
     @property
     def algorithms(self) -> Algorithms:  # type: ignore[override]
         """Raise ERR_COMM: windows, files and new communicators need a group of processes."""
-        raise error("ERR_COMM", f"{_ALONE}; windows, files and processes that come later need a group of processes")
+        raise error(
+            "ERR_COMM",
+            f"{_ALONE}; windows, files and processes that come later need a group of processes",
+        )
 
     @property
     def lco_context(self) -> LcoContext:
         """The context; Exception ERR_COMM: the LCO is freed."""
         context = self.live()
         assert isinstance(context, LcoContext)
+
         return context
 
     def within(self) -> Algorithms:
@@ -125,15 +146,22 @@ class LcoState(Communicator):
         Raises:
             Exception: ERR_COMM: its slots are not those of a communicator's rank.
         """
+
         context, engine = self.lco_context, runtime.engine()
         lco = context.lco
+
         numbers = len(lco.send_slots), lco.receive_slots
+        # The slots of an LCO only grow, so their numbers tell whether the last answer still holds.
         if self.formed is None or self.formed[:2] != numbers:
             rank = _place(lco.send_slots, lco.receive_slots, lco.number, engine.rank)
             job = engine.job
             layout = Layout([job.procs[slot.world].client for slot in lco.send_slots])
-            self.formed = (*numbers, Within(layout, rank, job, external=engine.external))
+            self.formed = (
+                *numbers,
+                Within(layout, rank, job, external=engine.external),
+            )
             context.form(engine, rank, numbers[0])
+
         return self.formed[2]
 
 
@@ -144,6 +172,7 @@ def _place(slots: Sequence[SendSlot], receive_slots: int, own: int, world: int) 
         (rank,) = numbers
         if rank < len(slots) and (slots[rank].world, slots[rank].lco) == (world, own):
             return rank
+
     raise error(
         "ERR_COMM",
         f"a collective needs LCOs that form a communicator: this one has {len(slots)} send slots, to receive slots "
@@ -163,7 +192,7 @@ def _place(slots: Sequence[SendSlot], receive_slots: int, own: int, world: int) 
 )
 @guarded
 class Slotted(Comm):
-    """What LCOs and communicators of endpoints share: slots, and an end without the others."""
+    """The common part of LCOs and communicators of endpoints: slots, and a local Free."""
 
     _state: LcoState | None
 
@@ -172,6 +201,7 @@ class Slotted(Comm):
         runtime.engine()
         if self._state is None:
             raise error("ERR_COMM", "null LCO")
+
         return self._state.lco_context
 
     @property
@@ -186,6 +216,7 @@ class Slotted(Comm):
         """Make others that refer to each other as these do; collective (figure 3 of the paper)."""
         made = self.Clone()
         self._inherit(made._alive(), info)
+
         return made
 
     def Get_lco_name(self) -> LcoName:
@@ -194,29 +225,52 @@ class Slotted(Comm):
 
     def Add_receive_slots(self, count: int) -> list[SlotName]:
         """Add receive slots; return a name of each, which opens no other one (section 4.1)."""
+
         context, traffic = self._lco, _started()
+
         first = context.lco.receive_slots
         if count < 0 or first + count > MOST_SLOTS:
-            raise error("ERR_COUNT", f"{count} receive slots cannot be added to {first}")
+            raise error(
+                "ERR_COUNT", f"{count} receive slots cannot be added to {first}"
+            )
+
         traffic.add_receive_slots(context, count)
         name = traffic.name(context)
-        return [SlotName(name.of_slot(slot).octets()) for slot in range(first, first + count)]
 
-    def Add_send_slots(self, names: Octets | Sequence[Octets], slots: Sequence[int] | None = None) -> None:
-        """Add a send slot for each name of an LCO, to the receive slot of the same place in
-        ``slots`` (default: 0); that may not exist yet.
+        return [
+            SlotName(name.of_slot(slot).octets())
+            for slot in range(first, first + count)
+        ]
+
+    def Add_send_slots(
+        self, names: Octets | Sequence[Octets], slots: Sequence[int] | None = None
+    ) -> None:
+        """Add a send slot for each name of an LCO, to the receive slot at that place in ``slots``.
+
+        The default is receive slot 0. A receive slot need not exist yet.
 
         Raises:
             Exception: ERR_PORT: a name is none, or of another job. ERR_ARG: a number of slots.
         """
+
         lcos = names_of_lcos(names)
+
         numbers = [0] * len(lcos) if slots is None else [int(slot) for slot in slots]
         if len(lcos) != len(numbers):
-            raise error("ERR_ARG", f"{len(lcos)} names of LCOs are given, and {len(numbers)} receive slots")
+            raise error(
+                "ERR_ARG",
+                f"{len(lcos)} names of LCOs are given, and {len(numbers)} receive slots",
+            )
+
         for slot in numbers:
             if not 0 <= slot < MOST_SLOTS:
-                raise error("ERR_ARG", f"receive slot {slot} is not in 0..{MOST_SLOTS - 1}")
-        self._attach([name.of_slot(slot) for name, slot in zip(lcos, numbers, strict=True)])
+                raise error(
+                    "ERR_ARG", f"receive slot {slot} is not in 0..{MOST_SLOTS - 1}"
+                )
+
+        self._attach(
+            [name.of_slot(slot) for name, slot in zip(lcos, numbers, strict=True)]
+        )
 
     def Add_send_slot(self, name: Octets) -> None:
         """Add a send slot that refers to the receive slot of a :class:`SlotName` (section 4.1)."""
@@ -224,12 +278,16 @@ class Slotted(Comm):
 
     def _attach(self, names: Sequence[Name]) -> None:
         context, traffic = self._lco, _started()
+
+        # All are looked up before the first is attached: a wrong name leaves the LCO as it is.
         places = [(traffic.rank_of(name), name) for name in names]
         for world, name in places:
             if world is None:
                 raise error(
-                    "ERR_PORT", f"the name of LCO {name.lco} of process {name.pid} is of no process of this job"
+                    "ERR_PORT",
+                    f"the name of LCO {name.lco} of process {name.pid} is of no process of this job",
                 )
+
         for world, name in places:
             assert world is not None
             traffic.attach(context, world, name)
@@ -241,26 +299,41 @@ class Slotted(Comm):
         return self._lco.lco.receive_slots
 
     def Num_attached(self) -> int:
-        """Return how many send slots are known to refer to this LCO, in all processes."""
+        """Return the number of send slots, in all processes, that are known to refer to this
+        LCO."""
+        # One turn, so that a program that asks in a loop hears of new ones.
         runtime.engine().turns.progress()
         return len(self._lco.lco.attached)
 
     @classmethod
     def _made(cls) -> Self:
-        return cls._wrap(cls._fresh(runtime.engine(), _started().create(os.urandom(KEY_SIZE))))
+        return cls._wrap(
+            cls._fresh(runtime.engine(), _started().create(os.urandom(KEY_SIZE)))
+        )
 
     _fresh: ClassVar[type[LcoState]] = LcoState  # class of the object behind a new one
 
     def Free(self) -> None:
-        """Free the LCO; local. Who refers to it is told, and cannot send to it any more.
+        """Free the LCO; local. Its senders learn of it, and cannot send to it any more.
 
         Raises:
             Exception: ERR_PENDING: a receive or a collective is under way.
         """
+
         context, state = self._lco, self._state
+
         assert state is not None
-        if any(matcher.lines()[0] for matcher in context.matchers) or context.under_way.collectives:
-            raise error("ERR_PENDING", "a receive or a collective of the LCO is under way; complete or cancel it first")
+        # No barrier precedes, as it does for a communicator (IMPI 4.5): so this proc alone must be
+        # done with it.
+        if (
+            any(matcher.lines()[0] for matcher in context.matchers)
+            or context.under_way.collectives
+        ):
+            raise error(
+                "ERR_PENDING",
+                "a receive or a collective of the LCO is under way; complete or cancel it first",
+            )
+
         KEYVALS.clear(self, state.attributes)
         state.close()
         _started().free(context)
@@ -325,30 +398,37 @@ class Lco(Slotted, Intracomm):
         """Make LCOs for each color, ordered by key, then rank; collective."""
         if color < 0 and color != UNDEFINED:
             raise error("ERR_ARG", f"color {color} is negative and not UNDEFINED")
+
         own = self._connected(color, key)
+
         return Comm(COMM_NULL) if own is None else own
 
     def _connected(self, color: int, key: int) -> Self | None:
         own = None if color == UNDEFINED else type(self)._made()
         name = None if own is None else own.Get_lco_name()
+
         rows = self.allgather((color, key, name))
         if own is None:
             return None
+
         chosen = [rank for rank, row in enumerate(rows) if row[0] == color]
         chosen.sort(key=lambda rank: self._place_of(rank, rows[rank][1]))
         own._form([rows[rank][2] for rank in chosen])
+
         return own
 
     def _place_of(self, rank: int, key: int) -> tuple[int, ...]:
-        """Return what orders the ranks of a new communicator, by their key."""
+        """Return the sort key of a rank in a new communicator."""
         return key, rank
 
     def _form(self, names: Sequence[LcoName]) -> None:
         """Become one of the LCOs with these names, which form a communicator; all call it."""
+
         mine = names.index(self.Get_lco_name())
         self.Add_receive_slots(len(names))
         self.Add_send_slots(names, [mine] * len(names))
-        self.Barrier()  # of what comes before its slot is there, only so much would be kept
+        # Wait until every slot exists: early messages are kept only up to a limit.
+        self.Barrier()
 
 
 @guarded_function

@@ -10,7 +10,7 @@ from impi.protocol.slots.names import NAME_SIZE, SLOT_NAME_SIZE, Name, parse
 from impi.rank.api.types.datatypes import BYTE, Datatype
 
 Octets: TypeAlias = bytes | bytearray | memoryview
-"""What a name may be given as."""
+"""The forms in which a name may be given."""
 
 
 class _OctetName(bytes):
@@ -28,10 +28,14 @@ class _OctetName(bytes):
         self = super().__new__(cls, octets)
         try:
             if len(self) != cls._size:
-                raise ValueError(f"{len(self)} octets are no name of {cls._of_what}, which has {cls._size}")
+                raise ValueError(
+                    f"{len(self)} octets are not a name of {cls._of_what}, which has {cls._size}"
+                )
+
             self.meaning()
         except ValueError as failure:
             raise error("ERR_PORT", str(failure)) from None
+
         return self
 
     def meaning(self) -> Name:
@@ -70,15 +74,21 @@ CNAME: Final = _cname()
 
 
 def names_of_lcos(names: Octets | Sequence[Octets]) -> list[Name]:
-    """Return what names of LCOs mean: a sequence of them, or one buffer with several.
+    """Return the meanings of names of LCOs: a sequence of names, or one buffer with several.
 
     Raises:
-        Exception: ERR_PORT: one is no name of an LCO.
+        Exception: ERR_PORT: one is not a name of an LCO.
     """
     if isinstance(names, bytes | bytearray | memoryview):
         octets = bytes(names)
+
         whole, rest = divmod(len(octets), NAME_SIZE)
         if rest:
-            raise error("ERR_PORT", f"{len(octets)} octets are no names of LCOs, each of which has {NAME_SIZE}")
+            raise error(
+                "ERR_PORT",
+                f"{len(octets)} octets are not names of LCOs, each of which has {NAME_SIZE}",
+            )
+
         names = [octets[i * NAME_SIZE : (i + 1) * NAME_SIZE] for i in range(whole)]
+
     return [LcoName(name).meaning() for name in names]
