@@ -1,22 +1,22 @@
 """Libraries with MPI's C interface over :mod:`impi.MPI`, for compiled programs of three ABIs.
 
-**What is here**, in the order in which a library comes about and is used::
+**Packages**, in the order in which a library is made and used::
 
     tables            the functions of MPI and the constants of an ABI, as their sources say
     text              the C side of a library and its Python side, written from the tables
     library           both compiled once and kept; what a program file needs; vendors' own libraries
     objects           handles, constants, failures and memory, as C and as Python have them
-    calls             what the functions do: by kind of object, from MPI_Init to the end
+    calls             MPI's functions by kind of object, from MPI_Init to the end
 
-The data is beside this file: ``functions.json`` and ``constants/`` come from
-``ci/cabi_tables.py``, ``calls.toml`` says for each function what it calls, ``start.c`` and
-``fortran.c`` are fixed text.
+The data is beside this file. ``ci/cabi_tables.py`` writes ``functions.json`` and ``constants/``.
+``calls.toml`` names the call behind each function. ``start.c``, ``fortran.c`` and ``usher.c`` are
+written by hand.
 
-**Contract.** C calls a stub; a stub converts C types alone and calls Python; Python looks handles
-up, makes buffers of addresses, calls mpi4py's names, and stores results through pointers. No
-exception passes into C: it becomes a code of the ABI. Names of the modules in ``objects`` and
-``calls`` appear in ``calls.toml`` and in the generated text: who renames one changes both. A
-change of any file here makes new libraries, since the cache goes by the text of this room.
+**Contract.** C calls a stub, which converts C types only and calls Python. Python looks up
+handles, turns addresses into buffers, calls mpi4py's names, and stores results through pointers.
+No exception passes into C: it becomes an error code of the ABI. ``calls.toml`` and the generated
+text name the modules in ``objects`` and ``calls``, so rename them in both places. A change of any
+file here makes new libraries, because the cache's key is a digest of these files.
 
 **May import** :mod:`impi.rank`, :mod:`impi.protocol` and :mod:`impi.base`. Inside, a package
 imports only from those above it in the table; ``objects`` and ``library`` do not know each other.

@@ -1,7 +1,12 @@
 /* The part of Open MPI's Fortran library that is not generated: constants by address, texts, and
-   functions of the program. fortran_library.py puts it between the declarations and the others.
-   A hidden length is an int here: modules of Fortran 2008 pass it so, and others its lower half. */
+   functions of the program. fortran_library.py puts it after the declarations and before the
+   generated functions.
 
+   A hidden length is an int here: modules of Fortran 2008 pass an int, and other callers a size_t, of
+   which the lower half is read. */
+
+/* Variables of Open MPI's common blocks. The loader must find these for the program and its modules
+   alike, so this library comes first in LD_PRELOAD: each address may exist once in a process. */
 #define SENTINEL(name, words) MPI_Fint mpi_fortran_##name##_[words]
 SENTINEL(bottom, 1); SENTINEL(in_place, 1); SENTINEL(unweighted, 1); SENTINEL(weights_empty, 1);
 SENTINEL(status_ignore, 6); SENTINEL(statuses_ignore, 6);
@@ -12,8 +17,10 @@ SENTINEL(argv_null, 1); SENTINEL(argvs_null, 1); SENTINEL(errcodes_ignore, 1);
 #define WEIGHTS(place) (IS(place, unweighted) ? (int *)IMPI_UNWEIGHTED : \
     IS(place, weights_empty) ? (int *)IMPI_WEIGHTS_EMPTY : (place))
 #define STATUS(place) ((MPI_Status *)(IS(place, status_ignore) || IS(place, statuses_ignore) ? 0 : (place)))
+/* C has no arrays of no elements. */
 #define ROOM(length) ((length) > 0 ? (length) : 1)
 
+/* Fortran pads a text with blanks. C gets it without the blanks at both ends. */
 static char *impi_text(const char *given, int length)
 {
     while (length > 0 && given[length - 1] == ' ') length--;
@@ -27,12 +34,13 @@ static char *impi_text(const char *given, int length)
 
 static void impi_fill(char *out, int length, const char *text)
 {
+    /* Fortran's texts have no final zero: blanks fill the rest, and a longer text is cut. */
     int many = (int)strlen(text);
     memset(out, ' ', (size_t)length);
     memcpy(out, text, (size_t)(many < length ? many : length));
 }
 
-/* How many datatypes a row has: one for each rank, or for each neighbour. */
+/* Length of an array of datatypes in Alltoallw: one for each rank of the other side. */
 static int impi_peers(MPI_Comm comm)
 {
     int inter = 0, many = 0;
@@ -41,6 +49,7 @@ static int impi_peers(MPI_Comm comm)
     return many;
 }
 
+/* The same for the neighbours of a topology; a grid has two in each dimension, absent ones too. */
 static int impi_neighbors(MPI_Comm comm, int out)
 {
     int kind = 0, many = 0, rank, in, to, weighted;
@@ -56,19 +65,24 @@ static int impi_neighbors(MPI_Comm comm, int out)
     return many;
 }
 
-/* Numbers of requests begin with 1. */
+/* Indices of requests begin with 1 in Fortran. */
 static void impi_count_from_1(MPI_Fint *indices, int many)
 {
     for (int i = 0; i < many; i++) if (indices[i] != IMPI_UNDEFINED) indices[i]++;
 }
 
-/* ---- attributes: integers, of the size of an address, or (functions of MPI 1) of an int */
+/* ---- attributes: integers of the size of an address, or of an int in functions of MPI 1
+
+   The MPII_ functions are those by which MPICH's Fortran library names the language of a callback
+   (language_stubs.py). Open MPI's has nothing like them, so ours uses MPICH's. */
 
 void MPII_Keyval_set_proxy(int, void *, void *);
 void MPII_Op_set_fc(MPI_Op);
 void MPII_Errhandler_set_fc(MPI_Errhandler);
 void MPII_Grequest_set_lang_f77(MPI_Request);
 
+/* The extra state is an integer in Fortran, and C keeps a pointer to a copy. The copy is never freed:
+   attributes use a keyval's functions after MPI_Comm_free_keyval. */
 static MPI_Aint *impi_kept(MPI_Aint extra)
 {
     MPI_Aint *made = malloc(sizeof *made);
@@ -77,6 +91,8 @@ static MPI_Aint *impi_kept(MPI_Aint extra)
     return made;
 }
 
+/* C functions that call the program's in Fortran, which gets every argument by address. MPI 1
+   has default integers where later functions have integers of the size of an address. */
 #define CALLERS(name, handle, kind, integer)                                                            \
 static int impi_copy_##name(void (*call)(MPI_Fint *, MPI_Fint *, integer *, integer *, integer *, MPI_Fint *, \
     MPI_Fint *), handle object, int key, MPI_Aint *extra, int language, MPI_Aint value, MPI_Aint *out, int *flag) \
@@ -123,6 +139,7 @@ void ompi_##lower##_get_attr_f(MPI_Fint *object, MPI_Fint *key, MPI_Aint *value,
     int code = MPII_##function##_get_attr(PMPI_##kind##_f2c(*object), *key, value, flag, 1);            \
     RETURN;                                                                                             \
 }
+/* Since Fortran 2008 a program may leave this argument out (MPI 4.1, 19.1.2). */
 #define RETURN if (ierror) *ierror = code
 
 OWNER(comm, MPI_Comm, Comm, Comm)
@@ -138,6 +155,8 @@ void ompi_keyval_create_f(void *copy, void *delete, MPI_Fint *key, MPI_Fint *ext
     RETURN;
 }
 
+/* 3 is MPICH's kind of an attribute that is an int; 1, above, that
+   of one as large as an address. */
 void ompi_attr_put_f(MPI_Fint *comm, MPI_Fint *key, MPI_Fint *value, MPI_Fint *ierror)
 {
     int code = MPII_Comm_set_attr(PMPI_Comm_f2c(*comm), *key, (void *)(MPI_Aint)*value, 3);
@@ -194,7 +213,7 @@ void ompi_register_datarep_f(char *name, void *read, void *write, void *extent, 
     RETURN;
 }
 
-/* ---- what is no call of a C function with the same parameters */
+/* ---- functions that return a value, and those that C lacks */
 
 double ompi_wtime_f(void) { return PMPI_Wtime(); }
 double ompi_wtick_f(void) { return PMPI_Wtick(); }

@@ -1,5 +1,9 @@
-/* The part of a library that is not generated: start of Python, and the answers that need none.
-   emit.py puts it between the types of an ABI and its functions. */
+/* The part of a library that is not generated: the start of Python, and the tables for answers
+   without Python. emit.py puts this text after the types of an ABI and before its functions.
+
+   The first stub that needs Python starts it, once, and cffi loads the Python side
+   (impi.cabi.calls.connection). From then on Python tells C by handle what stubs may answer
+   themselves, and C tells Python at exit whether MPI was finalized. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,58 +14,87 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whose library this is, for the usher: 1 stands in, 2 stands before the vendor's. */
+/* The mark by which the usher knows our library: 1 in stand-in mode, 2 in front mode. */
 const int impi_library_kind = IMPI_KIND;
 
-/* ---- numbers that are known by handle: rank, size and kind of a communicator, octets of a datatype */
+/* ---- numbers by handle: rank, size and kind of a communicator, octets of a datatype
+
+   A hash table with open addressing, which Python fills. Stubs read it without a lock, because
+   programs call MPI_Comm_rank in inner loops. So a table that is too small is never freed: another
+   thread may be reading it. All old tables together are at most as large as the present one. */
 
 typedef struct { intptr_t key; int first, second, third; } impi_entry;
-static impi_entry *impi_entries;
-static size_t impi_mask;    /* number of entries - 1 */
+typedef struct { size_t mask; impi_entry rows[]; } impi_table; /* mask: number of rows - 1 */
+static impi_table *impi_handles;
 static size_t impi_used;
+static pthread_mutex_t impi_filling = PTHREAD_MUTEX_INITIALIZER;
 static int impi_state;      /* 0: before MPI_Init, 1: active, 2: finalized */
 static int impi_joined;     /* whether a session has begun before MPI_Init: Python must end the process */
 static int impi_level;      /* the provided thread level, as the ABI numbers it */
 
-static inline size_t impi_slot(intptr_t key)
+static inline impi_entry *impi_row(impi_table *table, intptr_t key)
 {
-    size_t slot = ((uintptr_t)key * 0x9e3779b97f4a7c15u >> 20) & impi_mask;
-    while (impi_entries[slot].key && impi_entries[slot].key != key) slot = (slot + 1) & impi_mask;
-    return slot;
+    /* 2^64 divided by the golden ratio: handles are small numbers or aligned
+       addresses, which would fill few rows. */
+    size_t slot = ((uintptr_t)key * 0x9e3779b97f4a7c15u >> 20) & table->mask;
+    intptr_t found;
+    while ((found = __atomic_load_n(&table->rows[slot].key, __ATOMIC_ACQUIRE)) && found != key) {
+        slot = (slot + 1) & table->mask;
+    }
+    return &table->rows[slot];
 }
 
 static inline const impi_entry *impi_known(intptr_t key)
 {
-    if (!impi_entries) return NULL;
-    const impi_entry *entry = &impi_entries[impi_slot(key)];
+    impi_table *table = __atomic_load_n(&impi_handles, __ATOMIC_ACQUIRE);
+    if (!table) return NULL;
+    const impi_entry *entry = impi_row(table, key);
     return entry->key && entry->first >= 0 ? entry : NULL;
 }
 
-/* A forgotten handle keeps its entry, with a negative number: handles are used again. */
+static void impi_set_row(impi_table *table, intptr_t key, int first, int second, int third)
+{
+    impi_entry *entry = impi_row(table, key);
+    entry->first = first, entry->second = second, entry->third = third;
+    __atomic_store_n(&entry->key, key, __ATOMIC_RELEASE); /* last: a reader that finds the key finds its numbers */
+}
+
+/* A forgotten handle keeps its entry, with a negative number: removing it would break the chain of
+   probes of others, and handles are used again. cffi calls this without Python's lock. */
 static void impi_know(intptr_t key, int first, int second, int third)
 {
-    if (2 * (impi_used + 1) > impi_mask) {
-        impi_entry *old = impi_entries;
-        size_t many = old ? impi_mask + 1 : 0;
-        impi_mask = many ? 2 * many - 1 : 511;
-        impi_entries = calloc(impi_mask + 1, sizeof *impi_entries);
-        if (!impi_entries) abort();
-        for (size_t i = 0; i < many; i++) if (old[i].key) impi_entries[impi_slot(old[i].key)] = old[i];
-        free(old);
+    pthread_mutex_lock(&impi_filling);
+    impi_table *table = impi_handles;
+    /* At most half full: a probe ends at an empty row, so there must be some, and near. */
+    if (!table || 2 * (impi_used + 1) > table->mask) {
+        size_t rows = table ? 2 * (table->mask + 1) : 512;
+        /* Zeros, since a key of 0 marks an empty row. */
+        impi_table *larger = calloc(1, sizeof *larger + rows * sizeof *larger->rows);
+        if (!larger) abort();
+        larger->mask = rows - 1;
+        for (size_t i = 0; table && i <= table->mask; i++) {
+            impi_entry *old = &table->rows[i];
+            if (old->key) impi_set_row(larger, old->key, old->first, old->second, old->third);
+        }
+        __atomic_store_n(&impi_handles, larger, __ATOMIC_RELEASE);
+        table = larger;
     }
-    impi_entry *entry = &impi_entries[impi_slot(key)];
-    if (!entry->key) impi_used++;
-    *entry = (impi_entry){key, first, second, third};
+    if (!impi_row(table, key)->key) impi_used++;
+    impi_set_row(table, key, first, second, third);
+    pthread_mutex_unlock(&impi_filling);
 }
 
 static void impi_now(int state, int level) { impi_state = state; impi_level = level; }
 static int impi_active(void) { return impi_state == 1; }
-/* Before an abort; MPICH's calls exit(), which is no end without MPI_Finalize then. */
+/* Before an abort: the output that C buffers must not be lost. MPICH's MPI_Abort calls exit(), and
+   the state keeps impi_unfinished from reporting an end without MPI_Finalize there. */
 static void impi_flush(void) { impi_state = 2; impi_joined = 0; fflush(NULL); }
 
-/* ---- statuses: cancelled, octets (63 bits), and how longs were sent (0: native, 4 or 8 octets)
+/* ---- statuses: cancelled, octets (63 bits), and how C longs were sent (0: native, 4 or 8 octets)
 
-   Where they were not sent in native form, 13 bits are set above one for longs of 8 octets and 48 of octets. */
+   MPI_Get_elements needs the length of a long on the wire, and a status has room for octets only. So
+   where longs were not sent in native form, the 13 highest of the 63 bits are set, the next one means
+   longs of 8 octets, and the lowest 48 are the number of octets. No message is that long. */
 
 #define IMPI_EXTERNAL (0x1fffull << 50)
 #define IMPI_LONG_8 (1ull << 49)
@@ -73,6 +106,7 @@ static void impi_set_status(intptr_t at, int source, int tag, int error, int can
     uint64_t packed = (uint64_t)octets | (longs ? IMPI_EXTERNAL : 0) | (longs == 8 ? IMPI_LONG_8 : 0);
     status->MPI_SOURCE = source;
     status->MPI_TAG = tag;
+    /* Only calls with several statuses may write this member (MPI 4.1, 3.2.5). */
     if (error >= 0) status->MPI_ERROR = error;
     IMPI_PUT(status, packed, cancelled);
 }
@@ -105,6 +139,7 @@ static int impi_py_hello(void);
 static int impi_py_left(int status);
 static pthread_once_t impi_once = PTHREAD_ONCE_INIT;
 static int impi_ready;
+extern int impi_needs_python, impi_began_python; /* embedded.c tells programs of Python by these */
 
 static void impi_die(const char *why)
 {
@@ -113,40 +148,66 @@ static void impi_die(const char *why)
     _exit(1);
 }
 
+static void impi_stay(int signal) { (void)signal; }
+
 static void impi_begin(void)
 {
-    /* Programs that this one starts are no procs; those that started it were none. os.environ is a copy. */
+    /* Programs that this rank starts are not procs, and must not have our library. It goes from the
+       environment before Python starts, because os.environ is a copy. */
     const char *preload = getenv("LD_PRELOAD");
     if (preload && strstr(preload, IMPI_SONAME)) unsetenv("LD_PRELOAD");
-    if (!Py_IsInitialized()) {
+    impi_needs_python = 1;
+    if (Py_IsInitialized()) {
+        /* A program that has started a Python of its own: what cffi imports is in the folders of ours. */
+        PyGILState_STATE lock = PyGILState_Ensure();
+        if (strncmp(Py_GetVersion(), PY_VERSION, strlen(IMPI_PYTHON_SERIES)))
+            impi_die("the program has started another one than " IMPI_PYTHON ", which is of the series " IMPI_PYTHON_SERIES);
+        PyRun_SimpleString(IMPI_FOLDERS);
+        PyGILState_Release(lock);
+    } else {
         const char *python = getenv("IMPI_PYTHON");
         PyConfig config;
         PyConfig_InitPythonConfig(&config);
+        /* Signals and arguments belong to the program. */
         config.install_signal_handlers = 0;
         config.parse_argv = 0;
-        /* The interpreter's own path: it finds its virtual environment by that. */
+        /* Python finds its virtual environment by the path of its executable, which is not ours. */
         PyStatus status = PyConfig_SetBytesString(&config, &config.executable, python ? python : IMPI_PYTHON);
         if (!PyStatus_Exception(status)) status = Py_InitializeFromConfig(&config);
         if (PyStatus_Exception(status)) impi_die(status.err_msg ? status.err_msg : "unknown");
         PyConfig_Clear(&config);
-        /* This import takes SIGINT whatever the configuration says: a program that computes must end by it. */
+        /* This import takes SIGINT whatever the configuration says. Python's handler would wait for
+           the next byte code, and a C program that computes has none: Ctrl-C must end it. */
         struct sigaction interrupt;
         sigaction(SIGINT, NULL, &interrupt);
         PyRun_SimpleString("import signal");
         sigaction(SIGINT, &interrupt, NULL);
+        /* A peer that has closed is an error of MPI, and no end of the program. OpenSSL's writes have
+           no flag against this signal. A handler and not SIG_IGN, which children would inherit. */
+        struct sigaction broken;
+        sigaction(SIGPIPE, NULL, &broken);
+        if (broken.sa_handler == SIG_DFL) {
+            broken.sa_handler = impi_stay;
+            broken.sa_flags = SA_RESTART;
+            sigaction(SIGPIPE, &broken, NULL);
+        }
+        /* Stubs take the lock for each call, in any thread. */
         PyEval_SaveThread();
+        impi_began_python = 1;
     }
-    /* cffi answers 0 where the code of the start has raised: that must not look like MPI_SUCCESS. */
+    /* If the Python side has raised, cffi answers each call with 0, which looks like MPI_SUCCESS. */
     if (impi_py_hello() != 1) impi_die("impi.cabi was not imported; the lines above say why");
     impi_ready = 1;
 }
 
 static inline void impi_start(void)
 {
+    /* The first calls of several threads may come at once, and each
+       has to wait for Python's start. */
     if (__builtin_expect(!impi_ready, 0)) pthread_once(&impi_once, impi_begin);
 }
 
-/* Extension modules of a program in Python may end after Python. */
+/* With --handles an extension module may call MPI when Python has ended (PETSc's end does). */
 static inline int impi_gone(void)
 {
     return __builtin_expect(impi_state > 1, 0) && !Py_IsInitialized();
@@ -154,7 +215,8 @@ static inline int impi_gone(void)
 
 /* ---- error handlers of the program: called when Python has returned
 
-   They may throw, or jump away: that must not pass through Python. */
+   They may throw, or jump away. Through Python's frames that ended the process or left Python's lock
+   taken. The note is of this thread: another one may fail at the same time. */
 
 typedef void impi_handler(void *, int *, ...);
 static __thread struct { impi_handler *function; int wide, code; intptr_t handle; } impi_later;
@@ -172,7 +234,7 @@ static __attribute__((noinline)) int impi_handled(int result)
     impi_handler *function = impi_later.function;
     intptr_t handle = impi_later.handle;
     int narrow = (int)handle, code = impi_later.code;
-    impi_later.function = NULL;
+    impi_later.function = NULL; /* before the call, which may not return */
     function(impi_later.wide ? (void *)&handle : (void *)&narrow, &code);
     return result;
 }
@@ -184,11 +246,13 @@ static void impi_unfinished(int status, void *nothing)
 {
     (void)nothing;
     int unfinished = impi_state == 1 || impi_joined;
+    /* exit() calls this function for each registration, and after impi_join() there are two. */
     impi_joined = 0;
     if (unfinished && Py_IsInitialized()) impi_py_left(status);
 }
 
-/* The last registered is called first: before the ends of what the client's library has loaded. */
+/* exit() calls the last registered function first: so ours runs before those of the libraries that
+   the client's library has loaded, which a late MPI_Finalize still needs. */
 static void impi_join(void)
 {
     impi_joined = 1;
@@ -200,7 +264,9 @@ __attribute__((constructor)) static void impi_loaded(void)
     on_exit(impi_unfinished, NULL);
 }
 
-/* ---- numbers of handles in Fortran, where constants have their own */
+/* ---- numbers of handles in Fortran, where constants have numbers of their own
+
+   The rows are short and end with -1. All other handles are the same number in both languages. */
 
 typedef struct { intptr_t handle; int number; } impi_number;
 
@@ -219,6 +285,7 @@ static intptr_t impi_handle_of(const impi_number *row, int number)
 static double impi_seconds(void)
 {
     struct timespec now;
+    /* The clock that no program sets: differences of two times must be right. */
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -1,9 +1,14 @@
 /* The usher: a small library in every process of a program that may start others, such as a script.
 
-   A process that needs another libmpi than ours begins anew, with ours (impi.launch.start.ushered).
-   One that has opened another libmpi itself is told to impirun at its end. Programs that are given
-   other variables keep those of the job. In a rank, and below one, it does nothing. It allocates
-   nothing where a child of vfork() may be: the memory is its parent's. */
+   LD_PRELOAD brings it into each process, and its constructor runs before main(). A process that is
+   linked with another libmpi than ours executes itself again, with ours (impi.launch.start.ushered).
+   A process that has opened another libmpi by dlopen cannot be repaired: at its end the usher tells
+   impirun, which ends the job with a sentence instead of the wrong result of a job of its own.
+   The functions that start programs are replaced, so that a program with other variables (env -i)
+   keeps those of the job. In a rank, and below one, the usher does nothing.
+
+   Between vfork() and execve() a child runs in its parent's memory, so the functions that start
+   programs use the stack only (alloca): what malloc() takes there, the parent would never free. */
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <dlfcn.h>
@@ -19,19 +24,22 @@
 
 extern char **environ;
 
-#define MOST 512        /* variables that are kept, and libraries that are looked at */
-#define WORDS_MOST 4096 /* arguments of a program, as execl() has them */
+#define MOST 512        /* most variables that are kept, and most libraries that are examined */
+#define WORDS_MOST 4096 /* most arguments of execl() and its like */
 
+/* Variables of the job, of process managers and of MPI libraries. HOME and TMPDIR lead to the cache,
+   and PATH to programs by name. */
 static const char *const prefixes[] = {
     "IMPI_", "PMI", "OMPI_", "OPAL_", "PRTE_", "MPI4PY_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "FI_", "UCX_",
     "HOME=", "PATH=", "TMPDIR=", "LD_PRELOAD=", "PYTHONPATH=", NULL};
 static char *kept[MOST];
 static size_t many;
-static int dropped; /* whether another libmpi was there, and was closed */
+static int dropped; /* whether another libmpi was open, and was closed */
 
+/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. */
 static int ours(void) { return many && !getenv("IMPI_PARENT"); }
 
-/* ---- whose libmpi is here */
+/* ---- the libmpi of this process: ours, or another one */
 
 static int same_folder(const char *one, const char *other)
 {
@@ -39,7 +47,8 @@ static int same_folder(const char *one, const char *other)
     return end && !strncmp(one, other, (size_t)(end - one) + 1) && !strchr(other + (end - one) + 1, '/');
 }
 
-/* Whether an address is of a library that is not impi's; 2 of impi's marks one before the vendor's. */
+/* Whether an address lies in a library that is not impi's. A kind of 2 is front mode: there the
+   vendor's functions are expected. In stand-in mode ours and the one found must share a folder. */
 static int is_other(void *symbol)
 {
     Dl_info found, mark;
@@ -65,8 +74,12 @@ static int other_is_here(void)
 {
     listed found = {.many = 0};
     if (is_other(dlsym(RTLD_DEFAULT, "PMPI_Init"))) return 1;
+    /* Libraries opened with RTLD_LOCAL (extension modules of Python) are not in the default scope.
+       The list is made first, because the callback of dl_iterate_phdr() runs under the loader's lock. */
     dl_iterate_phdr(list, &found);
     for (size_t i = 0; i < found.many; i++) {
+        /* RTLD_NOLOAD counts one more reference, to be closed by the real dlclose(): the one of this
+           file would come here again. */
         void *library = dlopen(found.names[i], RTLD_LAZY | RTLD_NOLOAD);
         int other = library && is_other(dlsym(library, "PMPI_Init"));
         if (library) {
@@ -78,7 +91,7 @@ static int other_is_here(void)
     return 0;
 }
 
-/* ---- the variables of the job, for a program that is given others */
+/* ---- the job's variables, for a program that gets other variables */
 
 static const char *value_in(char *const *rows, const char *row)
 {
@@ -89,6 +102,8 @@ static const char *value_in(char *const *rows, const char *row)
 
 static size_t octets_of(char *const *rows)
 {
+    /* For each variable name and value, what the program has given,
+       a separator and the final zero. */
     size_t octets = 0;
     for (size_t i = 0; i < many; i++) {
         const char *given = value_in(rows, kept[i]);
@@ -104,7 +119,8 @@ static size_t count(char *const *rows)
     return found;
 }
 
-/* What a script puts in place of these two loses neither this library nor the hook. */
+/* A script that sets one of these two itself must lose neither this library nor the hook: the text
+   that the variable has to contain; NULL for all others, where the script's value stands. */
 static const char *needed(const char *row)
 {
     return !strncmp(row, "LD_PRELOAD=", 11) ? IMPI_USHER : !strncmp(row, "PYTHONPATH=", 11) ? IMPI_HOOK : NULL;
@@ -113,6 +129,8 @@ static const char *needed(const char *row)
 static char **filled(char **out, char *text, char *const *rows)
 {
     size_t at = 0;
+    /* First the program's own rows, without an LD_PRELOAD or PYTHONPATH that lacks what is
+       needed; then all that is missing. */
     for (char *const *row = rows; row && *row; row++) {
         size_t i = 0;
         while (i < many && (!needed(kept[i]) || strncmp(*row, kept[i], 11))) i++;
@@ -122,7 +140,8 @@ static char **filled(char **out, char *text, char *const *rows)
         const char *given = value_in(rows, kept[i]), *must = needed(kept[i]);
         if (given && (!must || strstr(given, must))) continue;
         out[at++] = text;
-        /* Tools stand before ours, and the hook before all folders. */
+        /* In LD_PRELOAD the user's tools come before ours, so that they see MPI calls first. In
+           PYTHONPATH the hook comes first: Python takes the first sitecustomize. */
         int tools = given && *given && !strncmp(kept[i], "LD_PRELOAD=", 11);
         text += 1 + (tools ? sprintf(text, "LD_PRELOAD=%s:%s", given, kept[i] + 11)
                      : given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
@@ -135,7 +154,7 @@ static char **filled(char **out, char *text, char *const *rows)
     (ours() ? filled(alloca((count(rows) + many + 1) * sizeof(char *)), alloca(octets_of(rows) + 1), (rows)) \
             : (char **)(rows))
 
-/* Python, below, without tools: a profiler would bring another libmpi to it. */
+/* impirun's Python gets no LD_PRELOAD: a profiler there would bring another libmpi into it. */
 static char **without_preload(char **rows)
 {
     char **out = rows;
@@ -146,6 +165,8 @@ static char **without_preload(char **rows)
 
 /* ---- the end of a process */
 
+/* A child tells impirun, in Python, since this process may be in any state. It calls the C library's
+   execve and _exit: the _exit of this file would come here again. */
 static void tell(void)
 {
     char *argv[] = {IMPI_PYTHON, "-I", "-c", IMPI_TELL, NULL};
@@ -162,7 +183,9 @@ static void tell(void)
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) { }
 }
 
-/* Whether this process may end as it would: it has not been a job of its own. */
+/* Whether this process may end with its own exit code. It may not if it had another libmpi: then it
+   was a job of its own, and its success says nothing. impirun is told once, although the exit of
+   such a process comes here a second time. */
 static int may_end(void)
 {
     static int told;
@@ -180,6 +203,7 @@ static void end_now(int status)
     abort();
 }
 
+/* Shells and interpreters that end by _exit() run no destructors. */
 void _exit(int status)
 {
     end_now(may_end() ? status : 1);
@@ -188,8 +212,9 @@ void _exit(int status)
 
 void _Exit(int status) { _exit(status); }
 
-/* With --abi: what opens libmpi by any path gets ours of that name. All else must be a jump at the end:
-   the loader looks at the folders of the library that calls. */
+/* With --abi: a program that opens libmpi, by whatever path, gets our library of that name. All other
+   calls must leave by a jump: the real dlopen() searches the RUNPATH of the library that its return
+   address lies in, which must be the caller and not this one. Hence -O2. */
 void *dlopen(const char *name, int mode)
 {
     void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
@@ -212,13 +237,14 @@ void *dlopen(const char *name, int mode)
 int dlclose(void *library)
 {
     int (*real)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+    /* At the end of the process a libmpi that is closed now would not be found any more. */
     if (ours() && !dropped) dropped = other_is_here();
     return real(library);
 }
 
 __attribute__((destructor)) static void leave(void) { if (!may_end()) end_now(1); }
 
-/* ---- the begin of a program */
+/* ---- functions that start programs */
 
 #define REAL(name, type) type real = (type)dlsym(RTLD_NEXT, name)
 typedef int (*with_rows)(const char *, char *const[], char *const[]);
@@ -261,6 +287,8 @@ int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t 
     return real(pid, file, actions, attributes, argv, KEEPING(rows));
 }
 
+/* The real execl() and its like call execve() inside the C library, past the function above. So the
+   arguments are collected here, on the stack. */
 #define COLLECT(words, last, first) \
     char *words[WORDS_MOST]; \
     va_list rest; \
@@ -300,6 +328,11 @@ static int is_kept(const char *row)
     return 0;
 }
 
+/* The start of each process, before main(): glibc gives constructors the arguments of main().
+
+   IMPI_JOIN is set until a rank joins the job, IMPI_PARENT from then on. IMPI_USHERED has the process
+   id of a program that has begun anew: if that one still has another libmpi, a further attempt would
+   end the same way, so impirun is told. */
 __attribute__((constructor)) static void arrive(int argc, char **argv, char **rows)
 {
     static char path[1 << 12];
@@ -308,20 +341,25 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
     ssize_t length;
     if (!getenv("IMPI_JOIN") || getenv("IMPI_PARENT")) return;
     for (; rows && *rows && many < MOST; rows++) if (is_kept(*rows)) kept[many++] = strdup(*rows);
-    /* A program of impicc has ours by itself, but not what keeps ours and the client's own apart. */
+    /* A program of impicc is linked with ours. It must begin anew if it lacks the variables that
+       keep ours and the client's own library apart (impi.cabi.library.vendor_library). */
     void *init = dlsym(RTLD_DEFAULT, "PMPI_Init");
     if (!init || (!is_other(init) && getenv("IMPI_STANDS_IN"))) return;
     snprintf(number, sizeof number, "%ld", (long)getpid());
     length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length > 0 && !(asked && !strcmp(asked, number))) {
         words = alloca(((size_t)argc + 6) * sizeof *words);
+        /* -I, so that neither the hook nor the user's variables for Python act in this one. */
         words[0] = IMPI_PYTHON; words[1] = "-I"; words[2] = "-c"; words[3] = IMPI_BEGIN; words[4] = path;
         memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
         int (*real)(const char *, char *const[], char *const[]) =
             (int (*)(const char *, char *const[], char *const[]))dlsym(RTLD_NEXT, "execve");
+        /* The program gets its tools back: Python puts them into its LD_PRELOAD. */
         if (getenv("LD_PRELOAD")) setenv("IMPI_PRELOAD", getenv("LD_PRELOAD"), 1);
         real(IMPI_PYTHON, words, without_preload(KEEPING(environ)));
     }
+    /* No new begin: execve() has failed, or the process has begun anew
+       already. impirun learns of both. */
     (void)may_end();
     end_now(1);
 }

@@ -1,1 +1,1 @@
-"""What MPI's functions do when C calls them, a module for each kind of object."""
+"""The implementation of MPI's functions for C, a module for each kind of object."""

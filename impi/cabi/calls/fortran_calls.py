@@ -1,4 +1,4 @@
-"""The Python side of :mod:`impi.cabi.text.language_stubs`."""
+"""The Python side of :mod:`impi.cabi.text.language_stubs`: attributes and callbacks in Fortran."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ _NAMES: Final = tuple(OWNERS)
 
 
 def put(owner: int, number: int, key: int, value: int, kind: int) -> int:
-    """Cache an integer, or a pointer if ``kind`` is 0."""
+    """Set an attribute to an integer, or to a pointer if ``kind`` is 0; return an error code."""
     table = _table(owner)
     try:
         attribute_calls.put(table[number], key, Typed.of(value, kind))
     except BaseException as failure:
         return failed(failure, f"{_NAMES[owner]}_set_attr", (table, number))
+
     return 0
 
 
 def get(owner: int, number: int, key: int, place: int, flag: Pointer, kind: int) -> int:
-    """Write an attribute as an integer, or as C's pointer if ``kind`` is 0."""
+    """Write an attribute: an integer, or C's pointer if ``kind`` is 0; return an error code."""
     table = _table(owner)
     try:
         if kind:
@@ -35,6 +36,7 @@ def get(owner: int, number: int, key: int, place: int, flag: Pointer, kind: int)
             attribute_calls.get(table[number], key, place, flag)
     except BaseException as failure:
         return failed(failure, f"{_NAMES[owner]}_get_attr", (table, number))
+
     return 0
 
 
@@ -43,30 +45,43 @@ def _table(owner: int) -> Object:
 
 
 def functions(key: int, copy: int, delete: int) -> int:
-    """Note that a keyval has functions in Fortran, which these two call; 0: the key is not ours."""
+    """Note that a keyval's functions are in Fortran, and keep the two C functions that call them.
+
+    Returns 0 if the key is the vendor's, else 1.
+    """
     if key not in attribute_calls.keys:
         return 0
+
+    # In the form of MPICH's proxies: the program's function comes
+    # first, and a value behind its kind.
     attribute_calls.callers[key] = (
-        ffi.cast(f"int (*)(intptr_t, {link.abi.handle}, int, intptr_t, int, intptr_t, intptr_t *, int *)", copy),
-        ffi.cast(f"int (*)(intptr_t, {link.abi.handle}, int, int, intptr_t, intptr_t)", delete),
+        ffi.cast(
+            f"int (*)(intptr_t, {link.abi.handle}, int, intptr_t, int, intptr_t, intptr_t *, int *)",
+            copy,
+        ),
+        ffi.cast(
+            f"int (*)(intptr_t, {link.abi.handle}, int, int, intptr_t, intptr_t)",
+            delete,
+        ),
     )
+
     return 1
 
 
 def request(number: int) -> int:
-    """Note that the functions of a generalized request are Fortran's."""
+    """Note that the functions of a generalized request are written in Fortran."""
     callbacks.speaks_fortran(requests[number])
     return 0
 
 
 def operation(number: int) -> int:
-    """Note that an operation's function is Fortran's."""
+    """Note that an operation's function is written in Fortran."""
     ops[number]._state.function.fortran = True
     return 0
 
 
 def errhandler(number: int) -> int:
-    """Note that an error handler's function is Fortran's."""
+    """Note that an error handler's function is written in Fortran."""
     errhandlers[number]._state.function.fortran = True
     return 0
 

@@ -1,4 +1,4 @@
-"""Processes that come later, in C: rows of strings, and arguments that count at the root."""
+"""Spawn and ports in C: arrays of strings, and arguments that are significant at the root only."""
 
 from __future__ import annotations
 
@@ -15,20 +15,31 @@ _POINTERS: Final = "char **"
 
 
 def port(comm: Object, root: int, place: Pointer) -> str:
-    """Return the name of a port, which counts at the root alone."""
+    """Return the name of a port at the root, and an empty text at other ranks."""
     return text(place) if comm.Get_rank() == root else ""
 
 
 def parent(place: Pointer) -> None:
-    """Write the handle of the parents' intercommunicator: the same at each call."""
+    """Write the handle of the parents' intercommunicator, the same in each call."""
     place[0] = comms.number_of(MPI.Comm.Get_parent())
 
 
-def spawn(comm: Object, root: int, command: Pointer, argv: int, most: int, info: int, codes: Pointer) -> Object:
+def spawn(
+    comm: Object,
+    root: int,
+    command: Pointer,
+    argv: int,
+    most: int,
+    info: int,
+    codes: Pointer,
+) -> Object:
     """Start processes of a program (MPI_Comm_spawn)."""
+    # Elsewhere these arguments may hold any bits, and are not read.
     if comm.Get_rank() != root:
         return _started(lambda: comm.Spawn("", None, 1, MPI.INFO_NULL, root), codes, 0)
+
     name, words, found = text(command), _words(argv), infos[info]
+
     return _started(lambda: comm.Spawn(name, words, most, found, root), codes, most)
 
 
@@ -43,33 +54,45 @@ def spawn_multiple(
     codes: Pointer,
 ) -> Object:
     """Start processes of several programs as one job (MPI_Comm_spawn_multiple)."""
+
     if comm.Get_rank() != root:
         return _started(lambda: comm.Spawn_multiple([], None, None, [], root), codes, 0)
+
     rows = ffi.cast(_POINTERS, commands)
     names = [text(rows[i]) for i in range(count)]
     lists = ffi.cast("char ***", argvs)
     words = [_words(lists[i]) if argvs else [] for i in range(count)]
     numbers, found = ffi.unpack(most, count), infos.each(ffi.unpack(given, count))
-    return _started(lambda: comm.Spawn_multiple(names, words, numbers, found, root), codes, sum(numbers))
+
+    return _started(
+        lambda: comm.Spawn_multiple(names, words, numbers, found, root),
+        codes,
+        sum(numbers),
+    )
 
 
 def _words(argv: int) -> list[str]:
-    """Return a row of strings that ends with NULL; MPI_ARGV_NULL is NULL."""
+    """Return the strings of an array that ends with NULL; MPI_ARGV_NULL is NULL itself."""
+
     row = ffi.cast(_POINTERS, argv)
+
     words: list[str] = []
     while row and row[len(words)]:
         words.append(text(row[len(words)]))
+
     return words
 
 
 def _started(start: Callable[[], Object], codes: Pointer, most: int) -> Object:
-    """Start a job; write a code for each process, unless the program ignores them."""
+    """Start a job, and write a code for each process unless the program ignores the codes."""
     try:
         found = start()
     except MPIException as failure:
         _fill(codes, most, outgoing(int(failure)))
         raise
+
     _fill(codes, found.Get_remote_size(), 0)
+
     return found
 
 

@@ -1,4 +1,10 @@
-"""The life of a program in C: MPI_Init, MPI_Finalize, MPI_Abort, and an end without them."""
+"""The life of a program in C: MPI_Init, MPI_Finalize, MPI_Abort, and an end without them.
+
+C keeps the state (``impi_state`` in ``start.c``), because MPI_Initialized and MPI_Finalized may be
+called when there is no Python yet or no longer. :func:`active` and :func:`finalize` set it. The
+process's exit calls :func:`left`: a program that ends without MPI_Finalize ends the job, since the
+other ranks would wait for it forever.
+"""
 
 from __future__ import annotations
 
@@ -18,21 +24,29 @@ from impi.rank.engine.channels.threads import expect_threads
 
 _ACTIVE: Final = 1
 _FINALIZED: Final = 2
-_sessions: Final[set[int]] = set()  # sessions that have not ended: the identities of their states
+# Sessions that have not ended, by the identity of their states
+_sessions: Final[set[int]] = set()
 
 
 class _AnyOwner:
-    """Handles failures of calls without an object: as COMM_SELF's (MPI 4.1, 9.3), or COMM_WORLD's.
+    """Handles errors of calls without an object: by COMM_SELF's handler (MPI 4.1, 9.3).
 
-    That was COMM_WORLD's before MPI 4, and programs and libraries still count on it.
+    Before MPI 4 that was COMM_WORLD's handler, and programs and libraries still rely on it. So
+    COMM_WORLD's is called if only that one was changed.
     """
 
     def __init__(self) -> None:
-        self._owners: Final[tuple[Owner, ...]] = (MPI.COMM_SELF._owner, MPI.COMM_WORLD._owner)
+        self._owners: Final[tuple[Owner, ...]] = (
+            MPI.COMM_SELF._owner,
+            MPI.COMM_WORLD._owner,
+        )
 
     @property
     def _chosen(self) -> Owner:
-        return next((owner for owner in self._owners if not owner.errhandler._is_fatal()), self._owners[0])
+        return next(
+            (owner for owner in self._owners if not owner.errhandler._is_fatal()),
+            self._owners[0],
+        )
 
     @property
     def errhandler(self) -> ErrorHandler:
@@ -42,6 +56,7 @@ class _AnyOwner:
         return self._chosen.new_handle()
 
 
+# An abort must not lose the output that C still buffers
 runtime.hooks.flush = lib.impi_flush
 
 
@@ -50,17 +65,21 @@ def _finalizes() -> bool:
 
 
 def initialize(required: int) -> int:
-    """Initialise MPI; return the provided thread level."""
+    """Initialise MPI and return the provided thread level."""
+
     level: int = MPI.Init_thread(required)
+    # Python counts its own threads; those of a C program come without notice.
     if level == MPI.THREAD_MULTIPLE:
         expect_threads()
+
     set_default_owner(_AnyOwner())
     active()
+
     return level
 
 
 def active() -> None:
-    """Tell C that MPI is initialised, by this library or by a program in Python around it."""
+    """Tell C that MPI is initialised, by this library or by the Python program that loaded it."""
     level = runtime.thread_level()
     lib.impi_now(_ACTIVE, THREAD_LEVELS.reverse.get(level, level))
     _joined()
@@ -68,35 +87,44 @@ def active() -> None:
 
 def _joined() -> None:
     known_world()
+
     agreed()
     if link.front:
         front_side.begin()
 
 
 def finalize() -> None:
-    """Finalise MPI."""
+    """Finalise MPI, and tell C so."""
     MPI.Finalize()
     lib.impi_now(_FINALIZED, 0)
 
 
-# mpi4py's own end comes when Python is gone.
+# With --handles mpi4py finalises MPI at exit, when Python is gone. So the hook does that earlier.
 runtime.hooks.end = _finalizes, finalize
 
 
 def session(info: Object, errhandler: Object) -> Object:
-    """Begin a session (MPI_Session_init): before MPI_Init, too, and then the job is joined here."""
+    """Begin a session (MPI_Session_init); without MPI_Init before it, this joins the job."""
+
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_SERIALIZED)
         set_default_owner(_AnyOwner())
+        # To MPI_Initialized nothing has happened. C notes apart that this
+        # process has to leave a job in order.
         lib.impi_join()
         _joined()
+
     begun = MPI.Session.Init(info, errhandler)
     _sessions.add(id(begun._state))
+
     return begun
 
 
 def end_session(begun: Object) -> None:
-    """End a session (MPI_Session_finalize); other sessions and MPI_Init may follow."""
+    """End a session (MPI_Session_finalize).
+
+    The job goes on even if it was the last one: other sessions and MPI_Init may follow.
+    """
     _sessions.discard(id(begun._state))
     begun.Finalize()
 
@@ -108,14 +136,18 @@ def abort(comm: Object, code: int) -> NoReturn:
 
 
 def left(status: int) -> int:
-    """Leave the job of a program that ends, if it has used sessions alone and ended them.
+    """Finalise MPI at exit if the program used sessions only and ended them; else end the job.
 
-    Without that or MPI_Finalize the job ends: the others would wait.
+    Args:
+        status: the program's exit code; the job's code is that, or 1 if it is 0.
     """
+
     if not _sessions and not lib.impi_active():
         if not MPI.Is_finalized():
             MPI.Finalize()
+
         return 0
+
     rank = MPI.COMM_WORLD.Get_rank()
     sys.stderr.write(f"impi: rank {rank} ended with {status} without MPI_Finalize\n")
     runtime.abort(status or 1)

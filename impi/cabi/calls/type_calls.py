@@ -1,4 +1,4 @@
-"""Datatypes in C: packing by address, and the arguments of a constructor as C's arrays."""
+"""Datatypes in C: packing by address, and a constructor's arguments as C arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from impi.protocol.semantics.errors import error
 from impi.rank.api import runtime
 from impi.rank.api.types.datatypes import check_datarep
 
-# By combiner: its arguments that are integers, and those that are addresses (MPI 4.1, 5.1.13).
+# By combiner: the arguments that are integers, and those that are addresses, in the order of
+# MPI_Type_get_contents (MPI 4.1, 5.1.13). "#name" is the length of a list.
 _ADDRESSES: Final = {
     "HVECTOR": (("count", "blocklength"), ("stride",)),
     "HINDEXED": (("#blocklengths", "blocklengths"), ("displacements",)),
@@ -21,7 +22,10 @@ _ADDRESSES: Final = {
     "STRUCT": (("#blocklengths", "blocklengths"), ("displacements",)),
     "RESIZED": ((), ("lb", "extent")),
     "SUBARRAY": (("#sizes", "sizes", "subsizes", "starts", "order"), ()),
-    "DARRAY": (("size", "rank", "#gsizes", "gsizes", "distribs", "dargs", "psizes", "order"), ()),
+    "DARRAY": (
+        ("size", "rank", "#gsizes", "gsizes", "distribs", "dargs", "psizes", "order"),
+        (),
+    ),
     "VECTOR": (("count", "blocklength", "stride"), ()),
     "INDEXED": (("#blocklengths", "blocklengths", "displacements"), ()),
     "INDEXED_BLOCK": (("#displacements", "blocklength", "displacements"), ()),
@@ -33,13 +37,18 @@ _ADDRESSES: Final = {
 
 
 def name(datatype: Object) -> str:
-    """Return the name; ``MPI_LONG_LONG`` is a synonym (MPI 4.1, 3.2.2)."""
+    """Return a datatype's name; ``MPI_LONG_LONG`` is a synonym (MPI 4.1, 3.2.2)."""
     found: str = datatype.Get_name()
-    return "MPI_LONG_LONG_INT" if found == "MPI_LONG_LONG" and datatype._predefined() else found
+    return (
+        "MPI_LONG_LONG_INT"
+        if found == "MPI_LONG_LONG" and datatype._predefined()
+        else found
+    )
 
 
 def free(place: Pointer) -> None:
-    """Free a datatype (MPI_Type_free); requests with it keep their own handle."""
+    """Free a datatype (MPI_Type_free); pending requests keep a handle of their own."""
+
     number = place[0]
     datatype = datatypes[number]
     datatype._wrap(datatype._state).Free()
@@ -55,20 +64,30 @@ _LONG: Final = 8
 def _place(position: Pointer, room: int, nbytes: int) -> int:
     first = int(position[0])
     if first < 0 or first + nbytes > room:
-        raise error("ERR_TRUNCATE", f"{nbytes} octets at position {first} do not fit into {room}")
+        raise error(
+            "ERR_TRUNCATE",
+            f"{nbytes} octets at position {first} do not fit into {room}",
+        )
+
     return first
 
 
 def _form(datarep: str) -> dict[str, Any]:
-    """Return the form of packed values: external32, or else that of the job (IMPI 4.1)."""
+    """Return the form of packed values: external32 if named, else the job's form (IMPI 4.1)."""
     if not datarep:
         return {"external": runtime.external(), "long_size": _LONG}
+
     check_datarep(datarep)
+
+    # A long of external32 has 4 octets (MPI 4.1, 14.5.2).
     return {"external": True, "long_size": 4}
 
 
-def pack(message: Object, out: Pointer, room: int, position: Pointer, datarep: str = "") -> None:
-    """Pack elements; ERR_TRUNCATE: no room."""
+def pack(
+    message: Object, out: Pointer, room: int, position: Pointer, datarep: str = ""
+) -> None:
+    """Pack elements at ``position``, and advance it; ERR_TRUNCATE: no room."""
+
     typemap = message.datatype.typemap
     octets = typemap.pack(message.view, message.offset, message.count, **_form(datarep))
     first = _place(position, room, octets.nbytes)
@@ -76,17 +95,22 @@ def pack(message: Object, out: Pointer, room: int, position: Pointer, datarep: s
     position[0] = first + octets.nbytes
 
 
-def unpack(inbuf: Pointer, room: int, position: Pointer, message: Object, datarep: str = "") -> None:
-    """Reverse :func:`pack`."""
+def unpack(
+    inbuf: Pointer, room: int, position: Pointer, message: Object, datarep: str = ""
+) -> None:
+    """Unpack elements from ``position``, and advance it; ERR_TRUNCATE: too few octets."""
+
     typemap, form = message.datatype.typemap, _form(datarep)
     nbytes = typemap.packed_size(message.count, **form)
     first = _place(position, room, nbytes)
-    typemap.unpack(at(inbuf + first, nbytes), message.view, message.offset, message.count, **form)
+    typemap.unpack(
+        at(inbuf + first, nbytes), message.view, message.offset, message.count, **form
+    )
     position[0] = first + nbytes
 
 
 def pack_size(count: int, datatype: Object) -> int:
-    """Return the octets of packed elements."""
+    """Return the number of octets that packed elements take."""
     return int(datatype.Pack_size(count, MPI.COMM_SELF))
 
 
@@ -95,34 +119,52 @@ def pack_size(count: int, datatype: Object) -> int:
 
 def _arguments(datatype: Object) -> tuple[list[int], list[int], list[Object]]:
     """Return integers, addresses and datatypes as MPI_Type_get_contents has them."""
+
     recipe = datatype._live().recipe
-    values = {key: list(v) if isinstance(v, list | tuple) else [v] for key, v in recipe.params.items()}
+    values = {
+        key: list(v) if isinstance(v, list | tuple) else [v]
+        for key, v in recipe.params.items()
+    }
+
     table = {**values, **{f"#{key}": [len(row)] for key, row in values.items()}}
     if "order" in table:
         table["order"] = [ORDERS.reverse.get(table["order"][0], table["order"][0])]
+
     for name in ("distribs", "dargs"):
         if name in table:
-            table[name] = [DISTRIBUTIONS.reverse.get(value, value) for value in table[name]]
+            table[name] = [
+                DISTRIBUTIONS.reverse.get(value, value) for value in table[name]
+            ]
+
     integers, addresses = _ADDRESSES.get(recipe.combiner, ((), ()))
     row = [value for key in integers for value in table[key]]
-    return row, [v for key in addresses for v in table[key]], [datatype._found(base) for base in recipe.bases]
+
+    return (
+        row,
+        [v for key in addresses for v in table[key]],
+        [datatype._found(base) for base in recipe.bases],
+    )
 
 
 def envelope(datatype: Object) -> tuple[int, int, int, int]:
-    """Return how many integers, addresses and datatypes there are, and the combiner."""
+    """Return the numbers of integers, addresses and datatypes, and the combiner."""
     integers, addresses, bases = _arguments(datatype)
     # The generated code makes the combiner a number of the ABI.
     return len(integers), len(addresses), len(bases), datatype._live().recipe.number
 
 
 def large_envelope(datatype: Object) -> tuple[int, int, int, int, int]:
-    """Return how many integers, addresses, counts and datatypes there are, and the combiner."""
+    """Return the numbers of integers, addresses, counts and datatypes, and the combiner."""
     integers, addresses, counts, bases, _ = datatype.Get_envelope()
     return integers, addresses, counts, bases, datatype._live().recipe.number
 
 
 def contents(
-    datatype: Object, integers: Pointer, addresses: Pointer, types: Pointer, most: tuple[int, int, int]
+    datatype: Object,
+    integers: Pointer,
+    addresses: Pointer,
+    types: Pointer,
+    most: tuple[int, int, int],
 ) -> None:
     """Write the arguments of the constructor; ERR_ARG: too little room, ERR_TYPE: predefined."""
     _write_contents(datatype, _arguments(datatype), (integers, addresses), types, most)
@@ -136,18 +178,30 @@ def large_contents(
     types: Pointer,
     most: tuple[int, int, int, int],
 ) -> None:
-    """Write the arguments of the constructor, large counts apart."""
-    _write_contents(datatype, datatype.Get_contents(), (integers, addresses, counts), types, most)
+    """Write the arguments of the constructor, with large counts in an array of their own."""
+    _write_contents(
+        datatype, datatype.Get_contents(), (integers, addresses, counts), types, most
+    )
 
 
 def _write_contents(
-    datatype: Object, found: Sequence[list[Any]], places: Sequence[Pointer], types: Pointer, most: tuple[int, ...]
+    datatype: Object,
+    found: Sequence[list[Any]],
+    places: Sequence[Pointer],
+    types: Pointer,
+    most: tuple[int, ...],
 ) -> None:
     if datatype._live().recipe.combiner == "NAMED":
         raise error("ERR_TYPE", "a named datatype has no contents")
+
     lengths = [len(row) for row in found]
     if any(length > room for length, room in zip(lengths, most, strict=True)):
-        raise error("ERR_ARG", f"the constructor has {lengths} arguments, and there is room for {list(most)}")
+        raise error(
+            "ERR_ARG",
+            f"the constructor has {lengths} arguments, and there is room for {list(most)}",
+        )
+
     for place, row in zip(places, found[:-1], strict=True):
         fill(place, row)
+
     fill(types, [datatypes.put(base) for base in found[-1]])

@@ -1,8 +1,9 @@
-"""Compile the library of an ABI, once for each Python and text, and keep it in a cache folder.
+"""Find the library of an ABI in the cache, or compile it: once for each Python and each text.
 
-The folder has the library under its first name, its other names, and the Python side
+A library's folder in the cache is named by a digest of everything that goes into it. The folder
+holds the library under its first name, its other names, and the Python side
 (:mod:`impi.cabi.text.marshal`). Building needs a C compiler, Python's headers and shared library,
-and cffi; using it needs none of the first two.
+and cffi; running a program needs Python's shared library and cffi only.
 """
 
 from __future__ import annotations
@@ -18,44 +19,58 @@ from impi.cabi.tables import abi_tables
 from impi.cabi.tables.abi_tables import FOLDER
 from impi.protocol.proofs import sha256
 
-_FRONT: Final = "libimpi_front.so"  # name of a library before another one; it must not be taken for an MPI library
+# In front mode the program's libmpi is the vendor's. With the name of an MPI library, ours would
+# be what the loader gives to everything that needs that name.
+_FRONT: Final = "libimpi_front.so"
 
 
 def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
-    """Return the library of an ABI under its first name, compiled if it is not in the cache.
+    """Return the path of an ABI's library under its first name; compile it if the cache has none.
 
     Args:
-        name: the ABI.
-        environ: for the place of the cache.
-        behind: path of the library that it stands before (front mode); empty: it stands in.
+        name: the ABI: ``mpich``, ``openmpi`` or ``standard``.
+        environ: variables that say where the cache is (``IMPI_CACHE``, ``HOME``).
+        behind: path of the vendor's library to stand before (front mode); empty: stand-in mode.
 
     Raises:
-        LaunchError: what it takes to compile it is missing, or fails.
+        LaunchError: a tool for compiling is missing or fails; or no cache folder is safe.
     """
+
     made = Making(name, behind)
-    place = Path(cache.place(environ, f"{name}{'-front' if behind else ''}-{made.digest()}", made.files))
+    place = Path(
+        cache.place(
+            environ, f"{name}{'-front' if behind else ''}-{made.digest()}", made.files
+        )
+    )
 
     def fill(folder: str) -> None:
-        from impi.cabi.library import compilation  # takes a while, and is needed once
+        # Slow to import, and needed once for a machine
+        from impi.cabi.library import compilation
 
         compilation.fill(Path(folder), place, name, made.file, behind)
 
     cache.make(str(place), fill, made.files)
+
     return place / made.file
 
 
 def preloaded(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the library of an ABI under each name that programs need; as :func:`library`.
+    """Return an ABI's library under each name that programs need, for LD_PRELOAD.
 
-    The library for Fortran is the last one, where the ABI's is made with it.
+    The last path is the library for Fortran, if this ABI has one of ours. Raises as
+    :func:`library`.
     """
     first = library(name, environ)
-    return tuple(first.with_name(each) for each in (*abi_tables.sonames(name), abi_tables.fortran(name)) if each)
+    return tuple(
+        first.with_name(each)
+        for each in (*abi_tables.sonames(name), abi_tables.fortran(name))
+        if each
+    )
 
 
 @record
 class Making:
-    """A library to be made."""
+    """A library of the cache, by everything that decides its text."""
 
     name: str
     behind: str
@@ -66,16 +81,29 @@ class Making:
 
     @property
     def files(self) -> list[str]:
-        """What is made: the library under all its names, and the Python side."""
-        names = [self.file] if self.behind else [*abi_tables.sonames(self.name), abi_tables.fortran(self.name)]
+        """The files of its folder: the library under all its names, and the Python side."""
+        names = (
+            [self.file]
+            if self.behind
+            else [*abi_tables.sonames(self.name), abi_tables.fortran(self.name)]
+        )
         return [*filter(None, names), f"impi_side_{self.name}.py"]
 
     def digest(self) -> str:
-        """Return what differs where another library would be made."""
+        """Return 12 hex digits that change with everything that goes into the library."""
+
+        # The path of the interpreter is compiled in, so two environments of one Python differ.
         digest = sha256(f"{sys.version}{sys.executable}{self.name}".encode())
         if self.behind:
-            digest.update(f"{self.behind}{Path(self.behind).stat().st_mtime_ns}".encode())
+            # Ours has stubs for the functions of the vendor's library, and an upgrade may add some.
+            # The time of change stands for the content, which no start has to read.
+            digest.update(
+                f"{self.behind}{Path(self.behind).stat().st_mtime_ns}".encode()
+            )
+
+        # These are more files than the text depends on, and so never too few.
         for path in sorted(FOLDER.rglob("*")):
             if path.suffix in (".py", ".c", ".json", ".toml"):
                 digest.update(path.read_bytes())
+
         return str(digest.hexdigest()[:12])

@@ -1,9 +1,12 @@
-"""The cache of what is compiled: its place, and folders that are made once.
+"""The cache of compiled libraries: where it is, and folders that are made once.
 
-``IMPI_CACHE`` names another place than ``~/.cache/impi``. Where nothing can be written there, a
-folder of the user's own among temporary files takes its place. The loader cannot take a library
-whose path has a space or a colon: such a place is reached by a link there. Nothing is taken from a
-folder that others can write.
+A folder is filled under a temporary name and renamed into place, so a reader sees a whole folder
+or none. A lock lets one process compile while the others wait for its result.
+
+The cache is ``~/.cache/impi``, or the folder in ``IMPI_CACHE``. If that cannot be written, the
+user's own folder among temporary files replaces it. LD_PRELOAD and the compiler split paths at
+spaces and colons, so a cache whose path has one is reached by a link in that temporary folder.
+Nothing is loaded from a folder that others can write: the library runs in every rank.
 """
 
 from __future__ import annotations
@@ -16,29 +19,35 @@ from typing import Final
 from impi.base import own_folders
 from impi.base.errors import LaunchError
 
-_MADE: Final = ".made-"  # between the name of a folder and a random part, while it is made
-_BAD: Final = frozenset(" \t\n:;,$'\"=")  # of LD_PRELOAD and of the compiler's -Wl
+# Between the name of a folder and a random part, while it is made
+_MADE: Final = ".made-"
+# Separators of LD_PRELOAD and of the compiler's -Wl
+_BAD: Final = frozenset(" \t\n:;,$'\"=")
 
 
 def folder(environ: Mapping[str, str]) -> str:
-    """Return the place that the user has chosen; raises LaunchError where there is none at all."""
+    """Return the cache that the user has chosen; LaunchError: no folder can be had at all."""
     if named := environ.get("IMPI_CACHE"):
         return os.path.abspath(named)
+
     home = environ.get("HOME")
+
     return os.path.join(home, ".cache", "impi") if home else _own_temporary()
 
 
 def place(environ: Mapping[str, str], name: str, files: Sequence[str]) -> str:
-    """Return where a folder of the cache is, or is to be made.
+    """Return the path of a folder of the cache, whether it exists or not.
 
     Args:
-        environ: for the place of the cache.
-        name: of the folder.
-        files: in it; where one is missing, the folder is not whole.
+        environ: variables that say where the cache is.
+        name: the folder's.
+        files: the files of a whole folder.
 
     Raises:
-        LaunchError: nothing can be written, or somebody else can write what is there.
+        LaunchError: no folder can be written, or others can write the one that exists.
     """
+
+    # Checked before anything is loaded: whoever can write here could run code in every rank.
     chosen = folder(environ)
     for there in (chosen, os.path.join(chosen, name)):
         if os.path.isdir(there) and not own_folders.is_safe(there):
@@ -46,15 +55,18 @@ def place(environ: Mapping[str, str], name: str, files: Sequence[str]) -> str:
                 f"others can write {there}, so nothing is loaded from there: 'chmod go-w' it if it is yours, or set "
                 "IMPI_CACHE to a folder of your own"
             )
+
+    # A cache that an administrator has filled and made read-only is used as it is.
     if not is_whole(os.path.join(chosen, name), files) and not _is_writable(chosen):
         chosen = _own_temporary()
     elif not _BAD.isdisjoint(chosen):
         chosen = _linked(chosen)
+
     return os.path.join(chosen, name)
 
 
 def is_whole(place: str, files: Sequence[str]) -> bool:
-    """Return whether all files of a folder are there: tools that clean take single ones."""
+    """Return whether all files of a folder exist: cleaners of old files remove single ones."""
     return all(os.path.exists(os.path.join(place, file)) for file in files)
 
 
@@ -63,16 +75,17 @@ def _is_writable(chosen: str) -> bool:
         os.makedirs(chosen, mode=0o700, exist_ok=True)
     except OSError:
         return False
+
     return os.access(chosen, os.W_OK | os.X_OK)
 
 
 def _own_temporary() -> str:
-    """Return a folder that nobody else can write; raises as :func:`place`."""
+    """Return a temporary folder that only this user can write; raises as :func:`place`."""
     try:
         return own_folders.temporary()
     except OSError as error:
         raise LaunchError(
-            f"there is no folder for what is compiled: {error.filename}: {error.strerror}; set IMPI_CACHE to one"
+            f"no folder for compiled files can be made: {error.filename}: {error.strerror}; set IMPI_CACHE to a folder"
         ) from None
 
 
@@ -86,25 +99,30 @@ def _linked(chosen: str) -> str:
     except FileExistsError:
         pass  # another process has made it
     except OSError as error:
-        raise LaunchError(f"{chosen} has a space or colon, and has no link: {error}; set IMPI_CACHE") from None
+        raise LaunchError(
+            f"{chosen} has a space or colon, and has no link: {error}; set IMPI_CACHE"
+        ) from None
+
     return link
 
 
 def make(place: str, fill: Callable[[str], object], files: Sequence[str]) -> None:
-    """Make a folder of the cache, unless it is there and whole; others are made at the same time.
+    """Make a folder of the cache, unless it exists and is whole.
 
-    A folder that is not whole is made anew.
+    You may call this from several processes at once: one fills the folder, the others wait. A
+    folder with missing files is made anew.
 
     Args:
-        place: its path.
-        fill: makes it under another path, whose own folder is for scratch.
-        files: what must be in it.
+        place: path of the folder.
+        fill: makes the folder at the path that it gets; it may leave scratch files beside it.
+        files: the files of a whole folder.
 
     Raises:
-        LaunchError: of ``fill``; or nothing can be written.
+        LaunchError: raised by ``fill``; or the cache cannot be written.
     """
     if is_whole(place, files):
         return
+
     try:
         _make(place, fill, files)
     except OSError as error:
@@ -115,37 +133,49 @@ def make(place: str, fill: Callable[[str], object], files: Sequence[str]) -> Non
 
 def _make(place: str, fill: Callable[[str], object], files: Sequence[str]) -> None:
     import contextlib
-    import tempfile  # takes a while, and is needed once
+    import tempfile  # slow to import, and needed once for a machine
 
     parent, name = os.path.split(place)
+
     os.makedirs(parent, mode=0o700, exist_ok=True)
     with own_folders.opened_lock(f"{place}.lock") as lock:
         ours = ""
-        with contextlib.suppress(OSError):  # some file systems have none: two may compile, and one is kept
+        # Some file systems lack locks: two may compile, one result stays
+        with contextlib.suppress(OSError):
             fcntl.flock(lock, fcntl.LOCK_EX)
             ours = name
-        if is_whole(place, files):
+
+        if is_whole(place, files):  # made by the process that had the lock
             return
+
         _sweep(parent, ours)
         with tempfile.TemporaryDirectory(prefix=f"{name}{_MADE}", dir=parent) as work:
             done = os.path.join(work, "done")
             fill(done)
+
             own_folders.close_to_others(done)
+            # rename() replaces no folder that has files, so one with a hole moves away first. Ranks
+            # that have its libraries open keep them.
             if os.path.lexists(place):
                 with contextlib.suppress(OSError):
                     os.rename(place, os.path.join(work, "holed"))
+
             try:
                 os.rename(done, place)
             except OSError:
+                # Without locks another process may have been first: its folder is as good.
                 if not is_whole(place, files):
                     raise
 
 
 def _sweep(parent: str, ours: str) -> None:
-    """Remove what builds have left that were killed: nobody else holds their locks."""
+    """Remove the leftovers of killed builds, which are those whose lock no process holds."""
     import shutil
 
     for left in os.listdir(parent):
         name, made, _ = left.partition(_MADE)
-        if made and (name == ours or not own_folders.is_held(os.path.join(parent, f"{name}.lock"))):
+        if made and (
+            name == ours
+            or not own_folders.is_held(os.path.join(parent, f"{name}.lock"))
+        ):
             shutil.rmtree(os.path.join(parent, left), ignore_errors=True)

@@ -1,1 +1,1 @@
-"""Objects of MPI as C and Python have them: handles, constants, failures, memory with strings."""
+"""Conversions between C and Python: handles, constants, errors, and memory with strings."""

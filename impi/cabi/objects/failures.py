@@ -1,7 +1,12 @@
-"""Errors of a program's calls: exceptions of impi become codes of the ABI.
+"""Errors of a program's calls: exceptions of impi become error codes of the ABI.
 
-The error handler of the communicator, window, file or session has run when a call returns a code;
-C's default ends the job (MPI_ERRORS_ARE_FATAL), but for files.
+:func:`failed` is in the ``except`` of every generated function. It calls the error handler of the
+communicator, window, file or session and returns the code. C's default handler ends the job
+(MPI_ERRORS_ARE_FATAL), except for files.
+
+The program's own handler may throw, or jump away with longjmp(). Through Python's frames a C++
+exception ended the process by SIGSEGV, and longjmp() left Python's locks taken. So Python only
+notes the handler, and the stub calls it once Python has returned.
 """
 
 from __future__ import annotations
@@ -21,66 +26,101 @@ from impi.rank.api.handles.errhandler import _Handler
 from impi.rank.api.handles.failing import handle
 
 _outgoing: Final = {
-    number: link.constant(name, link.constant("ERR_OTHER")) for name, (number, _) in ERROR_CLASSES.items()
+    number: link.constant(name, link.constant("ERR_OTHER"))
+    for name, (number, _) in ERROR_CLASSES.items()
 }
 _incoming: Final = {theirs: ours for ours, theirs in _outgoing.items()} | {
-    link.constant(name): number for name, (number, _) in ERROR_CLASSES.items() if name in link.abi.constants
+    link.constant(name): number
+    for name, (number, _) in ERROR_CLASSES.items()
+    if name in link.abi.constants
 }
 _outgoing[LAST_PREDEFINED] = _LAST = link.constant("ERR_LASTCODE")
 _incoming[_LAST] = LAST_PREDEFINED
 
 
 def outgoing(code: int) -> int:
-    """Return an error class or code of impi as the ABI's; added ones lie above its last."""
-    return code - LAST_PREDEFINED + _LAST if code > LAST_PREDEFINED else _outgoing.get(code, code)
+    """Return impi's error class or code as the ABI's; the program's own lie above its last."""
+    return (
+        code - LAST_PREDEFINED + _LAST
+        if code > LAST_PREDEFINED
+        else _outgoing.get(code, code)
+    )
 
 
 def incoming(code: int) -> int:
-    """Reverse :func:`outgoing`."""
+    """Return the ABI's error class or code as impi's."""
     return code - _LAST + LAST_PREDEFINED if code > _LAST else _incoming.get(code, code)
 
 
 UNAVAILABLE: Final = -0x55555556
-"""mpi4py's number for functions that a library does not have: it raises NotImplementedError."""
+"""mpi4py's code for functions that a library lacks: mpi4py raises NotImplementedError for it."""
 _in_mpi4py: Final = HANDLES_FROM in os.environ
-_UNSUPPORTED: Final = link.constant("ERR_UNSUPPORTED_OPERATION", link.constant("ERR_OTHER"))
+_UNSUPPORTED: Final = link.constant(
+    "ERR_UNSUPPORTED_OPERATION", link.constant("ERR_OTHER")
+)
 _incoming[UNAVAILABLE] = ERROR_CLASSES["ERR_UNSUPPORTED_OPERATION"][0]
 
+# Errors of the program's arguments that Python itself finds: ERR_ARG, not a bug of impi.
 _WRONG: Final = (ValueError, TypeError, OverflowError, BufferError, NotImplementedError)
 
 
 def failed(failure: BaseException, name: str, about: tuple[Object, int] | None) -> int:
-    """Return the code of a failed call, after the error handler of what it was about.
+    """Call the error handler for a failed call and return the error code.
 
     Args:
-        failure: what was raised.
-        name: of the function.
-        about: the table and the number of the object with an error handler; None: none.
+        failure: the exception.
+        name: the function, without ``MPI_``.
+        about: the table and the handle of the object with the error handler; None: there is none.
+
+    Raises:
+        BaseException: ``failure`` itself, if it is not an error of MPI: a bug, or a signal.
     """
+
     if isinstance(failure, ImpiError):
+        # A lost channel or peer ends the job, whatever the handler
         runtime.fail(failure)
+
     table, item = (None, None) if about is None else (about[0], about[0].get(about[1]))
+    # Without an open file, MPI_FILE_NULL's handler is the one to call (MPI 4.1, 14.7).
     if item is None and table is handle_tables.files:
         item = table[table.null]
-    if isinstance(failure, AttributeError) and table is not None and item is not None and failure.obj is item:
-        failure = error(table.error, f"it has no MPI_{name}")  # such as MPI_COMM_NULL
+
+    if (
+        isinstance(failure, AttributeError)
+        and table is not None
+        and item is not None
+        and failure.obj is item
+    ):
+        # Such as MPI_COMM_NULL, or a wrong kind
+        failure = error(table.error, f"it has no MPI_{name}")
+
     if not isinstance(failure, MPIException):
         if not isinstance(failure, _WRONG):
             raise failure
-        kind = "ERR_UNSUPPORTED_OPERATION" if isinstance(failure, NotImplementedError) else "ERR_ARG"
+
+        kind = (
+            "ERR_UNSUPPORTED_OPERATION"
+            if isinstance(failure, NotImplementedError)
+            else "ERR_ARG"
+        )
         failure = error(kind, f"MPI_{name}: {failure}")
+
     failure.call = failure.call or name
     handle(failure, getattr(item, "_owner", None))
+
     code = outgoing(int(failure))
     if code == _UNSUPPORTED and _in_mpi4py:
         runtime.hooks.lacking = str(failure)
         return UNAVAILABLE
+
     return code
 
 
 def lacking(name: str, about: tuple[Object, int] | None) -> int:
-    """Return the code of a function that impi does not have."""
-    return failed(error("ERR_UNSUPPORTED_OPERATION", f"impi has no {name} yet"), name, about)
+    """Call the error handler for a function that impi lacks, and return the error code."""
+    return failed(
+        error("ERR_UNSUPPORTED_OPERATION", f"impi has no {name} yet"), name, about
+    )
 
 
 _TABLES: Final = {
@@ -94,15 +134,15 @@ _TABLES: Final = {
 def handler(kind: str, function: int) -> Object:
     """Return an error handler that calls a C function with the object's handle and the code.
 
-    mpi4py's limit on the number of handlers is not C's.
+    It bypasses ``Create_errhandler``, because mpi4py limits the number of handlers and C does not.
     """
     return MPI.Errhandler._wrap(_Handler(_Function(kind, function)))
 
 
 class _Function:
-    """The function of an error handler: C calls it after Python has returned, so it may throw.
+    """The function of an error handler: the stub calls it after Python has returned.
 
-    In Fortran it gets the object's number there.
+    One in Fortran gets Fortran's number of the object.
     """
 
     def __init__(self, kind: str, function: int) -> None:
@@ -113,8 +153,13 @@ class _Function:
 
     def __call__(self, subject: Object, code: int) -> None:
         number = getattr(handle_tables, self._table).number_of(subject)
+
         kind = self._type
         if self.fortran and self._owner >= 0:
             kind, number = "int", link.lib.impi_fortran_number(self._owner, number)
+
+        # The handler gets the address of a handle: a variable of that width must be there.
         wide = ffi.sizeof(kind) > ffi.sizeof("int")
-        link.lib.impi_handle_later(self._address, int(ffi.cast("intptr_t", number)), wide, outgoing(code))
+        link.lib.impi_handle_later(
+            self._address, int(ffi.cast("intptr_t", number)), wide, outgoing(code)
+        )

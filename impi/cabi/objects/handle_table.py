@@ -1,7 +1,11 @@
-"""A table of handles: numbers in C, objects of impi.MPI here.
+"""Tables of handles: numbers in C, objects of impi.MPI here.
 
 Predefined objects have the ABI's values. Others get numbers from one counter for all kinds, above
-the values that the standard keeps for itself; freed ones are used again.
+the values that the standard ABI reserves, so a handle of a wrong kind is not valid by chance. In
+MPICH's ABI a handle is an int, so freed numbers are used again.
+
+C keeps a copy of some facts (rank, size, octets of a datatype) to answer without Python. A table
+that tells C of a new handle also tells it when the handle is freed.
 """
 
 from __future__ import annotations
@@ -24,46 +28,58 @@ class Table(dict[int, Object]):
     """Objects by number.
 
     Args:
-        name: of the kind, for the error: COMM is ERR_COMM.
-        predefined: objects by the names of their constants; the null one has a name with NULL.
+        name: the kind, as in its error class: COMM for ERR_COMM.
+        predefined: objects by the names of their constants; the null object's ends with NULL.
     """
 
     def __init__(self, name: str, predefined: dict[str, Object]) -> None:
         super().__init__()
         self.error, self._name = f"ERR_{name}", name.lower()
         self._constants: dict[Object, int] = {}
+
         self.null = 0
         for constant, item in predefined.items():
             if constant not in link.abi.constants:
                 continue
+
             number = link.constant(constant)
+
             self[number] = item
             if item._state is None and constant.endswith("NULL"):
                 self.null = number
             else:
+                # Some datatypes have two names. The program gets the value of the first.
                 self._constants.setdefault(item._state, number)
+
         self._predefined = frozenset(self)
 
     def __missing__(self, number: int) -> Object:
-        raise error(self.error, f"{number:#x} is no {self._name}: it is not initialised, or it was freed")
+        raise error(
+            self.error,
+            f"{number:#x} is not a {self._name}: it is not initialised, or it was freed",
+        )
 
     def put(self, item: Object) -> int:
-        """Return the number of an object that the program gets: new unless it is predefined."""
+        """Return a handle for an object that the program gets: a new one unless predefined."""
+
         state = item._state
         if state is None:
             return self.null
+
         known = self._constants.get(state)
         if known is not None:
             return known
+
         number = self.numbered(item)
         self[number] = item
+
         return number
 
     def numbered(self, item: Object) -> int:
         return _freed.pop() if _freed else next(_counter)
 
     def ended(self, number: int, item: Object) -> int:
-        """Forget the number of an object that is gone; return what the program has instead."""
+        """Forget the handle of an object that is gone; return the handle to write in its place."""
         self.drop(number)
         return self.null
 
@@ -71,7 +87,7 @@ class Table(dict[int, Object]):
         return [self[number] for number in numbers]
 
     def number_of(self, item: Object) -> int:
-        """Return the number under which the program knows an object; a new one if it has none."""
+        """Return the program's handle of an object; a new one if it has none."""
         number = self.known(item)
         return self.put(item) if number is None else number
 
@@ -79,12 +95,18 @@ class Table(dict[int, Object]):
         state = item._state
         if state is None:
             return self.null
+
         if state in self._constants:
             return self._constants[state]
-        return next((number for number, other in list(self.items()) if other._state is state), None)
+
+        # By state: a call may return a new object around the state of one that the program has.
+        return next(
+            (number for number, other in list(self.items()) if other._state is state),
+            None,
+        )
 
     def settle(self, place: Pointer, item: Object) -> None:
-        """Write the null handle where an object is gone, and forget its number."""
+        """Write the null handle to ``place`` if the object is gone, and forget its handle."""
         if item._state is None:
             place[0] = self.ended(place[0], item)
 
@@ -98,7 +120,7 @@ class Table(dict[int, Object]):
             self.reuse(number)
 
     def reuse(self, number: int) -> None:
-        """Let a later object have a number that is free, unless it is the library's behind."""
+        """Let a later object have a freed handle, unless the handle is the vendor's."""
         if not link.front or link.lib.impi_is_ours(number):
             _freed.append(number)
 
@@ -113,22 +135,25 @@ class _Known(Table):
         raise NotImplementedError
 
     def drop(self, number: int) -> None:
+        # C first: stubs read without a lock, and the number may be another object's a moment later.
         link.lib.impi_know(number, -1, 0, 0)
         super().drop(number)
 
 
 class Comms(_Known):
-    """Communicators: rank, size, and whether they are intercommunicators."""
+    """Communicators: C knows their ranks and sizes, and which are intercommunicators."""
 
     def know(self, number: int, item: Object) -> None:
         state = item._state
         if state is not None and state.context is not None:
             context = state.context
-            link.lib.impi_know(number, context.rank, len(context.members), context.is_inter)
+            link.lib.impi_know(
+                number, context.rank, len(context.members), context.is_inter
+            )
 
 
 class Datatypes(_Known):
-    """Datatypes: octets, and that they are known."""
+    """Datatypes: C knows the octets of an element, where an int can hold them."""
 
     def know(self, number: int, item: Object) -> None:
         if item._state is not None and (size := item.typemap.size) <= _INT_MAX:

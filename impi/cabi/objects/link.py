@@ -1,7 +1,7 @@
-"""The library of this process, for the modules behind it: set once by
-:mod:`impi.cabi.calls.connection`.
+"""The C library of this process, for all modules of the Python side.
 
-``ffi`` and ``lib`` are cffi's; ``abi`` is the ABI of the programs.
+:mod:`impi.cabi.calls.connection` sets ``ffi`` and ``lib``, which are cffi's, and ``MPI``. The
+generated Python side sets ``abi``. A module that imports these names comes after that.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from impi.cabi.tables.abi import Abi
 
 Pointer: TypeAlias = Any
-"""A pointer of C: cdata of cffi."""
+"""A C pointer: cdata of cffi."""
 Object: TypeAlias = Any
 """An object of impi.MPI."""
 
@@ -20,19 +20,21 @@ lib: Any = None
 MPI: Any = None
 abi: Abi = None  # type: ignore[assignment]  # until the library is connected
 front = False
-"""Whether this library stands before the vendor's own, which the program was compiled for."""
+"""Whether this is front mode: the library stands before the vendor's."""
 
 symbols: dict[str, int] = {}
 
 
 def know(of_programs: Abi) -> None:
-    """Set the ABI, and the addresses of its data in the library."""
+    """Set the ABI, and read the addresses of its data from the library."""
     global abi
     abi = of_programs
-    symbols.update({name: lib.impi_symbol(number) for number, name in enumerate(abi.symbols)})
+    symbols.update(
+        {name: lib.impi_symbol(number) for number, name in enumerate(abi.symbols)}
+    )
 
 
 def constant(name: str, default: int = 0) -> int:
-    """Return the value of an ABI's constant (without ``MPI_``); ``default``: the ABI has none."""
+    """Return the value of a constant, named without ``MPI_``; ``default`` if the ABI lacks it."""
     value = abi.constants.get(name, default)
     return symbols[value] if isinstance(value, str) else value

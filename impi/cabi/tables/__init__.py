@@ -1,1 +1,1 @@
-"""What the standard and the headers of MPI libraries say, as tables."""
+"""Tables of MPI: its functions from the standard, constants from the headers of MPI libraries."""

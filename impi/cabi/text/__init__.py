@@ -1,1 +1,1 @@
-"""Text that is written from the tables: C stubs, their Python side, headers, Fortran's library."""
+"""Text generated from the tables: C stubs, their Python side, headers, the library for Fortran."""

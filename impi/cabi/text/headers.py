@@ -1,9 +1,9 @@
-"""The headers that compilers read, written from the tables: ``mpi.h``, ``mpif.h`` and ``mpi``.
+"""Write the headers for compilers from the tables: ``mpi.h``, ``mpif.h`` and the module ``mpi``.
 
-``mpi.h`` is that of the standard ABI, for ``impicc``; the header and the module of Fortran are of
-Open MPI's ABI, for ``impifort``. Each line of ``mpif.h`` stands in both forms of Fortran's source:
-it begins behind column 6 and ends before 73. A constant such as MPI_IN_PLACE is a variable of a
-common block, known by its address.
+``mpi.h`` has the standard ABI, for ``impicc``. Fortran's header and module have Open MPI's ABI, for
+``impifort``. Each line of ``mpif.h`` is valid in fixed and in free form: it begins after column 6
+and ends before column 73. A constant such as MPI_IN_PLACE is a variable in a common block, which
+the library knows by its address.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LAYOUT: Final = {
     "COUNT_KIND": 8,
     "OFFSET_KIND": 8,
 }
-# Constants by address, and their shapes; those of spawning are texts.
+# Constants that the library knows by address, and their shapes; those of spawning are texts.
 _BLOCKS: Final = {
     "BOTTOM": "",
     "IN_PLACE": "",
@@ -53,7 +53,7 @@ _FUNCTIONS: Final = (
 
 
 def c_header() -> str:
-    """Return ``mpi.h``."""
+    """Return the text of ``mpi.h`` for the standard ABI."""
     return "\n".join(_lines_of_c()) + "\n"
 
 
@@ -64,55 +64,81 @@ def _lines_of_c() -> Iterator[str]:
     yield '#include <stdint.h>\n#ifdef __cplusplus\nextern "C" {\n#endif'
     yield "typedef intptr_t MPI_Aint;\ntypedef int64_t MPI_Offset, MPI_Count;\ntypedef int MPI_Fint;"
     yield "typedef struct { int MPI_SOURCE, MPI_TAG, MPI_ERROR, MPI_internal[5]; } MPI_Status;"
+
     yield "typedef struct { int MPI_SOURCE, MPI_TAG, MPI_ERROR, MPI_internal[5]; } MPI_F08_status;"
+    # Incomplete structures, so that a compiler tells one kind of handle from another.
     for name in (*abi_tables.HANDLES.values(), *emit.TOOLS):
         yield f"typedef struct MPI_ABI_{name} *MPI_{name};"
+
     yield "typedef int MPI_T_cb_safety, MPI_T_source_order;"
+
     yield from shown["callbacks"]
     for name, value in abi_tables.abi("standard").constants.items():
         kind = types.get(f"MPI_{name}")
-        yield f"#define MPI_{name} (({kind}){value})" if kind else f"#define MPI_{name} ({value})"
+        yield (
+            f"#define MPI_{name} (({kind}){value})"
+            if kind
+            else f"#define MPI_{name} ({value})"
+        )
+
     for name, key in IMPI_KEYS.items():
         yield f"#define {name} {key}"
+
     for function in abi_tables.functions():
         for large in (False, True)[: 1 + function.large]:
-            arguments = ", ".join(each.large if large else each.text for each in function.parameters)
+            arguments = ", ".join(
+                each.large if large else each.text for each in function.parameters
+            )
             arguments = arguments.replace("\\ldots", "...") or "void"
             plain = f"{function.name}{'_c' if large else ''}({arguments});"
             yield f"{function.result} {plain}\n{function.result} P{plain}"
+
     yield "#ifdef __cplusplus\n}\n#endif\n#endif"
 
 
 def fortran_header() -> str:
-    """Return ``mpif.h``."""
+    """Return the text of ``mpif.h`` for Open MPI's ABI."""
     return "".join(f"      {line}\n" if line else "\n" for line in _lines_of_fortran())
 
 
 def _lines_of_fortran() -> Iterator[str]:
     abi = abi_tables.abi(FORTRAN_ABI)
     yield "! MPI for Open MPI's ABI; by impi.cabi.text.headers."
+
     numbers = dict(_LAYOUT)
     for rows in emit.fortran_numbers(abi).values():
         numbers.update(rows)
+
     for name, value in abi.constants.items():
-        if isinstance(value, int) and name not in _BLOCKS and not name.startswith(_OF_C):
-            # The lengths of texts are one less than in C, which counts the end.
+        if (
+            isinstance(value, int)
+            and name not in _BLOCKS
+            and not name.startswith(_OF_C)
+        ):
+            # Lengths of texts are one less than in C, which counts the final zero.
             text_length = name.startswith("MAX_")
             numbers.setdefault(name, value - text_length)
+
+    # Declared besides, as many programs say 'implicit none'.
     for name, value in numbers.items():
         yield f"integer MPI_{name}"
         yield f"parameter (MPI_{name}={value})"
+
     for name, value in IMPI_KEYS.items():
         yield f"integer {name}"
         yield f"parameter ({name}={value})"
+
     for name, shape in _BLOCKS.items():
         yield f"{'character' if name.startswith('ARGV') else 'integer'} MPI_{name}{shape}"
         yield f"common /mpi_fortran_{name.lower()}/ MPI_{name}"
+
     for name in _FUNCTIONS:
         yield f"external {name}"
+
     for name in ("WTIME", "WTICK"):
         yield f"double precision MPI_{name}, PMPI_{name}"
         yield f"external MPI_{name}, PMPI_{name}"
+
     for name in ("AINT_ADD", "AINT_DIFF"):
         yield f"integer(kind=MPI_ADDRESS_KIND) MPI_{name}"
         yield f"external MPI_{name}"

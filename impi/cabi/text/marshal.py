@@ -1,14 +1,28 @@
-"""The Python side of a library: a function for each stub, written from ``calls.toml``.
+"""Write the Python side of a library: a function for each stub, from ``calls.toml``.
 
 Each function converts the C arguments that its expression names, evaluates the expression, stores
-the results, and returns an error code. Conversions follow the kinds of the standard's own table:
+the results, and returns an error code. The kinds in the standard's table decide the conversions:
 
-* a handle is looked up in the table of its kind (:mod:`impi.cabi.objects.handle_tables`);
-* an address with its count and datatype becomes a buffer (:mod:`impi.cabi.objects.program_memory`),
-  only at ranks where MPI reads it: arguments that do not count may be anything in C;
-* constants of the ABI become those of impi (:mod:`impi.cabi.objects.abi_constants`).
+* A handle is looked up in the table of its kind (:mod:`impi.cabi.objects.handle_tables`).
+* An address with its count and datatype becomes a buffer
+  (:mod:`impi.cabi.objects.program_memory`), only at ranks where the argument is significant: an
+  insignificant argument may hold any bits in C.
+* Constants of the ABI become impi's (:mod:`impi.cabi.objects.abi_constants`).
 
-The text is a module of its own, so that Python compiles it once.
+For ``Comm_split`` the text is::
+
+    def impi_py_Comm_split(comm, color, key, newcomm):
+        try:
+            at_comm = comms[comm]
+            value = at_comm.Split(color, key)
+            newcomm[0] = comms.put(value)
+        except BaseException as failure:
+            newcomm[0] = comms.null
+            return failed(failure, 'Comm_split', (comms, comm))
+        return 0
+
+The conversions are written out, not interpreted at each call: a call costs about a microsecond. The
+text is a module, so Python compiles it once for all ranks.
 """
 
 from __future__ import annotations
@@ -23,8 +37,7 @@ from impi.cabi.tables.abi_tables import FOLDER, HANDLES, Function, Parameter
 from impi.cabi.text.stubs import Stub, needs_python, stubs
 
 _TABLES: Final = {kind: f"{name.lower()}s" for kind, name in HANDLES.items()}
-# Kinds of numbers whose values differ between ABIs, and their tables in
-# impi.cabi.objects.abi_constants.
+# Kinds of numbers whose values differ between ABIs, and their tables in abi_constants.
 _CONSTANTS: Final = {
     "RANK": "RANKS",
     "RANK_NNI": "RANKS",
@@ -44,7 +57,7 @@ _CONSTANTS: Final = {
     "DTYPE_DISTRIBUTION": "DISTRIBUTIONS",
     "COMBINER": "COMBINERS",
 }
-# Buffers of a block for each proc, whose counts are those of one block.
+# Buffers with a block for each proc: the count argument is that of one block.
 _PER_RANK: Final = frozenset(
     {
         ("Gather", "recvbuf"),
@@ -58,14 +71,21 @@ _PER_RANK: Final = frozenset(
         ("Reduce_scatter_block", "sendbuf"),
     }
 )
-# Buffers that count at all but the procs beside the root of an intercommunicator.
-_AT_LEAVES: Final = {"Bcast": "", "Gather": "sendbuf", "Gatherv": "sendbuf", "Reduce": "sendbuf"} | {
+# Rooted collectives, and the buffer that is significant at leaves. Bcast's only buffer is at root
+# and leaves. In an intercommunicator the root's neighbours (MPI_PROC_NULL) are neither.
+_AT_LEAVES: Final = {
+    "Bcast": "",
+    "Gather": "sendbuf",
+    "Gatherv": "sendbuf",
+    "Reduce": "sendbuf",
+} | {
     "Scatter": "recvbuf",
     "Scatterv": "recvbuf",
 }
 _OWNERS: Final = ("COMMUNICATOR", "WINDOW", "SESSION", "FILE")
-# Functions whose failures MPI_FILE_NULL's error handler is for (MPI 4.1, 14.7).
+# Functions without an open file: MPI_FILE_NULL's error handler gets their errors (MPI 4.1, 14.7).
 _OF_NO_FILE: Final = ("File_open", "File_delete", "Register_datarep")
+# Words of an expression that may be parameters: no strings, no attributes, no parts of numbers.
 _WORD: Final = re.compile(r"'[^']*'|(?<![\w.@'])(@?[A-Za-z_]\w*)")
 _INDENT: Final = "        "
 _HEAD: Final = '''"""The Python side of the library of {abi.title}; written by impi.cabi.text.marshal."""
@@ -92,42 +112,64 @@ unpack = ffi.unpack
 
 
 def module(abi: Abi, functions: Iterable[Function]) -> str:
-    """Return the text of the Python side."""
+    """Return the text of an ABI's Python side, a module."""
+
     calls = expressions()
-    constants, tables = (", ".join(sorted(set(names.values()))) for names in (_CONSTANTS, _TABLES))
+    constants, tables = (
+        ", ".join(sorted(set(names.values()))) for names in (_CONSTANTS, _TABLES)
+    )
     parts = [_HEAD.format(abi=abi, constants=constants, tables=tables)]
+
     names = []
     for stub in stubs(functions):
         if needs_python(stub):
             parts.append("\n".join(_Writer(stub, calls).lines()))
             names.append(stub.python)
-    parts.append(f"FUNCTIONS = {{{', '.join(f'{name!r}: {name}' for name in names)}}}\n")
+
+    parts.append(
+        f"FUNCTIONS = {{{', '.join(f'{name!r}: {name}' for name in names)}}}\n"
+    )
+
     return "\n\n".join(parts)
 
 
 def expressions() -> dict[str, str]:
-    """Return the expression of each function by its name without ``MPI_``; see ``calls.toml``.
+    """Return the expression of each function, by its name without ``MPI_``, from ``calls.toml``.
 
-    Collective functions have their non-blocking and persistent forms as well.
+    A collective function's expression also gives those of its non-blocking and persistent forms.
     """
-    chapters: Mapping[str, Mapping[str, str]] = tomllib.loads((FOLDER / "calls.toml").read_text())
-    found = {name: text for chapter in chapters.values() for name, text in chapter.items()}
+
+    chapters: Mapping[str, Mapping[str, str]] = tomllib.loads(
+        (FOLDER / "calls.toml").read_text()
+    )
+
+    found = {
+        name: text for chapter in chapters.values() for name, text in chapter.items()
+    }
+    # MPI's names of non-blocking forms have one capital behind the I:
+    # Reduce_scatter, Ireduce_scatter.
     for name, text in chapters["collectives"].items():
         if text.startswith("comm."):
             found[f"I{name.lower()}"] = text.replace(f".{name}(", f".I{name.lower()}(")
             found[f"{name}_init"] = text.replace(f".{name}(", f".{name}_init(")
+
     return found
 
 
 def _base(name: str, names: Iterable[str]) -> str:
-    """Return the blocking collective that a function is a form of; else its own name."""
+    """Return the blocking form's name for a collective such as Ibcast; else the name itself."""
     if name.endswith("_init") and name[:-5] in names:
         return name[:-5]
-    return name[1:].capitalize() if name.startswith("I") and name[1:].capitalize() in names else name
+
+    return (
+        name[1:].capitalize()
+        if name.startswith("I") and name[1:].capitalize() in names
+        else name
+    )
 
 
 def _peers(comm: str) -> str:
-    """Return with how many procs a collective is: of the other group, if there is one."""
+    """Return the text for the number of a collective's peers: in the remote group, if any."""
     return f"{comm}._algorithms.peers"
 
 
@@ -138,8 +180,8 @@ class _Writer:
         self._text = calls.get(stub.name.removeprefix("MPI_"), calls.get(plain, ""))
         self._name = _base(plain, calls)
         self._by_name = {each.name: each for each in self._function.parameters}
-        self._used: list[str] = []
-        self._plain: list[str] = []  # of those, what needs no conversion
+        self._used: list[str] = []  # parameters that the expression has named so far
+        self._plain: list[str] = []  # those of them that need no conversion
         self._before: list[str] = []
         self._after: list[str] = []
         self._failing: list[str] = []
@@ -148,31 +190,50 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         names = [each.name for each in self._function.parameters]
         yield f"def {self._stub.python}({', '.join(names)}):"
+
         about = self._about()
         if not self._text:
             yield f"    return lacking({self._stub.name!r}, {about})"
             return
+
         value = _WORD.sub(self._replaced, self._text)
         results = [p for p in self._function.parameters if self._is_result(p)]
         yield "    try:"
         yield from (f"{_INDENT}{line}" for line in self._before)
         yield f"{_INDENT}{'value = ' if results else ''}{value}"
-        yield from (f"{_INDENT}{line}" for line in (*self._stores(results), *self._after))
+        yield from (
+            f"{_INDENT}{line}" for line in (*self._stores(results), *self._after)
+        )
+        # An exception must not reach cffi, which would return 0, and that is MPI_SUCCESS. For bugs
+        # failed() raises again, and the job ends.
         yield "    except BaseException as failure:"
-        # Programs look at the handles of a failed call, too.
-        yield from (f"{_INDENT}{p.name}[0] = {_TABLES[p.kind]}.null" for p in results if self._is_handle(p))
+        # Programs compare the handle with the null one even after a failed call.
+        yield from (
+            f"{_INDENT}{p.name}[0] = {_TABLES[p.kind]}.null"
+            for p in results
+            if self._is_handle(p)
+        )
         yield from (f"{_INDENT}{line}" for line in self._failing)
         yield f"        return failed(failure, {self._name!r}, {about})"
         yield "    return 0"
 
     def _about(self) -> str:
-        """Return the table and the handle of what has the error handler, or None."""
+        """Return the text for table and handle of the object with the error handler, or None."""
+
         if self._name in _OF_NO_FILE:
             return "(files, files.null)"
-        owner = next((each for each in self._function.parameters if each.kind in _OWNERS), None)
+
+        # A handle that the call writes has no error handler to ask, except for
+        # MPI_File_close's: that file still has one.
+        owner = next(
+            (each for each in self._function.parameters if each.kind in _OWNERS), None
+        )
         if owner is None or (owner.direction != "in" and owner.kind != "FILE"):
             return "None"
-        return f"({_TABLES[owner.kind]}, {owner.name}{'[0]' if '*' in owner.text else ''})"
+
+        return (
+            f"({_TABLES[owner.kind]}, {owner.name}{'[0]' if '*' in owner.text else ''})"
+        )
 
     @staticmethod
     def _is_handle(parameter: Parameter) -> bool:
@@ -184,13 +245,18 @@ class _Writer:
         word = match[0]
         if word.startswith("'"):
             return word
+
+        # With an @ an expression names the C argument itself, and not what it stands for.
         if word.startswith("@"):
             self._note(word[1:])
             return word[1:]
+
         if word == "large":
             return str(self._stub.large)
+
         if word not in self._by_name:
             return word
+
         return self._converted(word)
 
     def _note(self, name: str) -> None:
@@ -201,7 +267,9 @@ class _Writer:
         variable = f"at_{name}"
         if name in self._used:
             return name if name in self._plain else variable
+
         self._note(name)
+
         parameter = self._by_name[name]
         if name in self._groups:
             self._before.append(f"{variable} = {self._buffer(name)}")
@@ -209,6 +277,8 @@ class _Writer:
             self._before.append(f"{variable} = None if {name} == IGNORE else Status()")
             self._after.append(f"if {variable} is not None: store({variable}, {name})")
         elif parameter.direction == "inout" and parameter.kind in _TABLES:
+            # A call that frees its object, or completes a request, writes the null handle; a failed
+            # call may have done so, too.
             table = _TABLES[parameter.kind]
             self._before.append(f"{variable} = {table}[{name}[0]]")
             self._after.append(f"{table}.settle({name}, {variable})")
@@ -218,96 +288,160 @@ class _Writer:
             return name
         else:
             self._before.append(f"{variable} = {text}")
+
         return variable
 
     def _number_or_handle(self, parameter: Parameter) -> str:
         name, kind = parameter.name, parameter.kind
         if name == "ranges":
             return "ranges_of(ranges, n)"
+
         if parameter.is_array and kind != "STRING":
             length = _peers("at_comm") if parameter.length == "*" else parameter.length
+            # MPI allows a null pointer to no elements, and cffi's unpack() does not.
             row = f"(unpack({name}, {length}) if {length} else [])"
             table = _TABLES.get(kind) or _CONSTANTS.get(kind)
+
             return f"{table}.each({row})" if table else row
+
         if kind in _TABLES:
-            return f"{_TABLES[kind]}[{name}[0]]" if "*" in parameter.text else f"{_TABLES[kind]}[{name}]"
+            return (
+                f"{_TABLES[kind]}[{name}[0]]"
+                if "*" in parameter.text
+                else f"{_TABLES[kind]}[{name}]"
+            )
+
         if kind in _CONSTANTS:
             return f"{_CONSTANTS[kind]}.get({name}, {name})"
+
         return {"STRING": f"text({name})", "LOGICAL": f"bool({name})"}.get(kind, name)
 
     def _buffer(self, name: str) -> str:
+        # The communicator first: whether an argument is significant depends on the rank in it.
         comm = self._converted("comm") if "comm" in self._by_name else ""
+
         rooted = self._name in _AT_LEAVES
         if rooted and "root" not in self._used:
-            self._before.append(f"role = {comm}._algorithms.role({self._converted('root')})")
+            self._before.append(
+                f"role = {comm}._algorithms.role({self._converted('root')})"
+            )
+
         text = self._elements(name, comm)
         if rooted:
             if _AT_LEAVES[self._name] == name:
                 return f"{text} if role.is_leaf else None"
+
             if _AT_LEAVES[self._name]:
                 return f"{text} if role.is_root else None"
+
             return f"{text} if role.is_root or role.is_leaf else None"
+
         return text
 
     def _elements(self, name: str, comm: str) -> str:
         counts, displs, datatype = self._groups[name]
+
         three = f"{name}, {counts}, {datatype}"
+        # Point-to-point: the path where a microsecond counts has a function of its own.
         if comm and ("tag" in self._by_name or "sendtag" in self._by_name):
             return f"payload({three})"
+
         if not comm or name == "buffer":
             return f"program_memory.message({three})"  # "message" may be a parameter
+
         number = _peers(comm)
+        # A block for each edge of the topology, where other collectives have one for each rank.
         if self._name.startswith("Neighbor"):
             number = f"len({comm}._edges.{'destinations' if name == 'sendbuf' else 'sources'})"
+
         if displs:
             typed = self._by_name[datatype].is_array
-            text = f"blocks_of({name}, {counts}, {displs}, {datatype}, {number}, {typed})"
+            text = (
+                f"blocks_of({name}, {counts}, {displs}, {datatype}, {number}, {typed})"
+            )
         elif self._by_name[counts].is_array:  # Reduce_scatter
             text = f"operand({name}, sendbuf, {counts}, {datatype}, {comm})"
         elif (self._name, name) == ("Reduce_scatter_block", "recvbuf"):
             text = f"program_memory.scattered({name}, sendbuf, {counts}, {datatype}, {number})"
         else:
-            text = f"block({three}, {number if (self._name, name) in _PER_RANK else '1'})"
+            text = (
+                f"block({three}, {number if (self._name, name) in _PER_RANK else '1'})"
+            )
+
         return text
 
     # ---- results
 
     def _is_result(self, parameter: Parameter) -> bool:
-        if parameter.name in (*self._used, "resultlen") or parameter.kind == "STATUS" or parameter.name in self._groups:
+        if (
+            parameter.name in (*self._used, "resultlen")
+            or parameter.kind == "STATUS"
+            or parameter.name in self._groups
+        ):
             return False
+
         return parameter.direction == "out"
 
     def _stores(self, results: list[Parameter]) -> Iterator[str]:
         for i, parameter in enumerate(results):
-            yield self._store(parameter, "value" if len(results) == 1 else f"value[{i}]")
+            yield self._store(
+                parameter, "value" if len(results) == 1 else f"value[{i}]"
+            )
 
     def _store(self, parameter: Parameter, value: str) -> str:
         name, kind = parameter.name, parameter.kind
         if kind == "STRING":
-            length = next((each.name for each in self._function.parameters if each.name == "resultlen"), "")
+            length = next(
+                (
+                    each.name
+                    for each in self._function.parameters
+                    if each.name == "resultlen"
+                ),
+                "",
+            )
             return f"program_memory.write_text({name}, {value}, {length or 'None'})"
+
         if kind in _TABLES:
             return f"{name}[0] = {_TABLES[kind]}.put({value})"
+
         if parameter.is_array:
             table = f"{_CONSTANTS[kind]}.reverse" if kind in _CONSTANTS else "None"
             return f"program_memory.fill({name}, {value}, {table}, {parameter.length.replace('*', 'None')})"
+
         if kind in _CONSTANTS:
             return f"{name}[0] = {_CONSTANTS[kind]}.reverse.get({value}, {value})"
-        if not self._stub.large and parameter.large != parameter.text and parameter.text.startswith("int"):
-            # A number of elements or octets: MPI_Count has it, an int may not (MPI 4.1, 4.1.11).
+
+        if (
+            not self._stub.large
+            and parameter.large != parameter.text
+            and parameter.text.startswith("int")
+        ):
+            # A count of elements or octets may exceed an int: then MPI_UNDEFINED (MPI 4.1, 4.1.11).
             return f"{name}[0] = program_memory.in_int({value})"
+
         return f"{name}[0] = {value}"
 
 
 def _buffers(function: Function) -> Iterator[tuple[str, tuple[str, str, str]]]:
-    """Yield the buffers of a function: name; names of its count, displacements and datatype."""
+    """Yield a function's buffers: name, and the names of its count, displacements and datatype.
+
+    The standard's table does not connect them. In every function they follow their buffer, in this
+    order, and two buffers such as those of Reduce share the ones after the second.
+    """
     parameters = function.parameters
     for i, parameter in enumerate(parameters):
         if parameter.kind != "BUFFER":
             continue
+
         rest = [each for each in parameters[i + 1 :] if each.kind != "BUFFER"][:3]
+
         kinds = [each.kind for each in rest]
         if len(rest) > 1 and kinds[1] == "DATATYPE" and "count" in rest[0].name:
             yield parameter.name, (rest[0].name, "", rest[1].name)
-        elif len(rest) > 2 and kinds[2] == "DATATYPE" and "count" in rest[0].name and "displs" in rest[1].name:
+        elif (
+            len(rest) > 2
+            and kinds[2] == "DATATYPE"
+            and "count" in rest[0].name
+            and "displs" in rest[1].name
+        ):
             yield parameter.name, (rest[0].name, rest[1].name, rest[2].name)

@@ -1,4 +1,10 @@
-"""What a library exports: a stub for each function, and C's answers without Python."""
+"""List the functions that a library exports, and the calls that C answers without Python.
+
+A call of Python costs about a microsecond. C answers what programs ask in inner loops: rank and
+size, sizes of datatypes, counts and fields of statuses, the time. ``KNOWN`` looks in the table of
+``start.c``, which Python fills as it hands out handles, and falls through to Python for a handle
+that it lacks: Python then reports the error.
+"""
 
 from __future__ import annotations
 
@@ -44,10 +50,16 @@ ANSWERS: Final = {
     "Status_set_cancelled": "impi_cancel_status((intptr_t)status, flag); return 0;",
     "Test_cancelled": "*flag = impi_status_cancelled((intptr_t)status); return 0;",
     "Pcontrol": "return 0;",
-    # The three forms of a status have the same octets in each ABI.
-    **{f"Status_{verb}": f"memcpy({to}, {given}, sizeof(MPI_Status)); return 0;" for verb, given, to in _FORMS},
+    # C's, Fortran's and Fortran 2008's form of a status have the same octets in each ABI.
+    **{
+        f"Status_{verb}": f"memcpy({to}, {given}, sizeof(MPI_Status)); return 0;"
+        for verb, given, to in _FORMS
+    },
 }
-"""C statements of functions that need no Python, or only where they fall through."""
+"""C statements of functions that need no Python, or need it only if the statements do not return.
+
+Text that ends with ``;`` always returns: :func:`needs_python` relies on that.
+"""
 
 
 @record(kw_only=True)
@@ -60,7 +72,9 @@ class Stub:
 
     @property
     def texts(self) -> list[str]:
-        return [each.large if self.large else each.text for each in self.function.parameters]
+        return [
+            each.large if self.large else each.text for each in self.function.parameters
+        ]
 
     @property
     def python(self) -> str:
@@ -68,7 +82,7 @@ class Stub:
 
 
 def stubs(functions: Iterable[Function]) -> Iterator[Stub]:
-    """Yield what a library exports: every function, and its large-count form."""
+    """Yield a stub for every function, and one for its large-count form."""
     for function in functions:
         yield Stub(name=function.name, function=function, large=False)
         if function.large:
@@ -76,25 +90,27 @@ def stubs(functions: Iterable[Function]) -> Iterator[Stub]:
 
 
 def needs_python(stub: Stub) -> bool:
-    """Return whether a stub calls Python, at least in some cases."""
+    """Return whether a stub may call Python."""
     if conversion(stub.function) is not None or is_tool(stub):
         return False
-    return not answer(stub).endswith(";")  # an answer for some cases alone ends otherwise
+
+    return not answer(stub).endswith(";")  # see ANSWERS
 
 
 def answer(stub: Stub) -> str:
-    """Return C statements that answer a call, at least in some cases; empty: there are none."""
+    """Return C statements that answer all or some calls of a stub; empty: Python answers all."""
     return "" if stub.large else ANSWERS.get(stub.name.removeprefix("MPI_"), "")
 
 
 def is_tool(stub: Stub) -> bool:
-    """Return whether a function is of MPI's tool interface."""
+    """Return whether a function belongs to MPI's tool interface, which impi lacks."""
     return stub.name.startswith("MPI_T_")
 
 
 def conversion(function: Function) -> str | None:
-    """Return the parameter of a function between handles and their numbers; None: another one."""
+    """Return the parameter of a function that converts handles and numbers; None: another one."""
     last = function.name.rpartition("_")[2]
     if last in ("toint", "fromint", "c2f", "f2c") and len(function.parameters) == 1:
         return function.parameters[0].name
+
     return None
