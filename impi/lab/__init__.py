@@ -12,10 +12,10 @@
     conform           the conformance tester: one implementation, clause by clause
     dissect           the decoder: captures to packets, accounts and breaches
 
-**Contract.** A judge imports nothing of what it judges. The decoder is written from the clauses of
-IMPI 0.0 alone, so a mistake of :mod:`impi.protocol` cannot hide in it. No evidence, no pass: a
-verdict needs observations from outside the judged processes. Backends know labs and nothing of
-cells. Programs run alone, each a process under any MPI library: they are plain mpi4py.
+**Contract.** A judge imports nothing of the code that it judges. The decoder is written from the
+clauses of IMPI 0.0 alone, so a mistake of :mod:`impi.protocol` cannot hide in it. No evidence, no
+pass: a verdict needs observations from outside the judged processes. Backends know labs and nothing
+of cells. Programs run alone, each a process under any MPI library: they are plain mpi4py.
 
 **May import** :mod:`impi.base` and this room. Judged code is started by its command lines alone.
 

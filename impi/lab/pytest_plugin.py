@@ -33,30 +33,44 @@ class TestLab:
         self.lab = lab
 
     def run(
-        self, program: str | Path, *arguments: str, timeout_s: float = 60.0, env: Mapping[str, str] | None = None
+        self,
+        program: str | Path,
+        *arguments: str,
+        timeout_s: float = 60.0,
+        env: Mapping[str, str] | None = None,
     ) -> JobEnded:
-        return run_job(self.lab, Path(program), *arguments, timeout_s=timeout_s, env=env)
+        return run_job(
+            self.lab, Path(program), *arguments, timeout_s=timeout_s, env=env
+        )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--impi-backend``."""
-    parser.addoption("--impi-backend", metavar="NAME", help="where impi_lab opens its labs, as for impilab run")
+    """Add the option ``--impi-backend``."""
+    parser.addoption(
+        "--impi-backend",
+        metavar="NAME",
+        help="where impi_lab opens its labs, as for impilab run",
+    )
 
 
 @pytest.fixture(scope="session")
 def impi_lab(request: pytest.FixtureRequest) -> Iterator[Callable[..., TestLab]]:
     """``impi_lab(topology, parties)``: a lab such as ``impi_lab("2x2+1x4", "mpich+openmpi")``."""
+
     backends: list[Backend] = []
     labs: dict[tuple[tuple[str, ...], str], Lab] = {}
 
     def open_lab(topology: str, parties: str) -> TestLab:
         if not backends:
             backends.append(choose_backend(request.config.getoption("--impi-backend")))
+
         shape, vendors = parse_topology(topology), parse_parties(parties)
+
         key = (vendors, str(shape))
         if key not in labs:
             backends[0].prepare(sorted(set(vendors)))
             labs[key] = backends[0].open(vendors, shape, run="pytest")
+
         return TestLab(labs[key])
 
     yield open_lab

@@ -35,8 +35,11 @@ def in_parallel(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     """``[work(x) for x in items]`` by threads; waits for all, then raises the first error."""
     if len(items) < 2:
         return [work(item) for item in items]
+
     with ThreadPoolExecutor(min(_MOST_THREADS, len(items))) as pool:
-        return [future.result() for future in [pool.submit(work, item) for item in items]]
+        return [
+            future.result() for future in [pool.submit(work, item) for item in items]
+        ]
 
 
 def job_variables(vendor: str, sources: str, prefix: str) -> dict[str, str]:
@@ -49,13 +52,16 @@ def job_variables(vendor: str, sources: str, prefix: str) -> dict[str, str]:
     """
     known = manifest(vendor)
     library = {known.prefix_variable: prefix} if known.has_library else {}
+
     return {"PYTHONPATH": sources, "IMPI_VENDORS": f"{sources}/images", **library}
 
 
 class Command:
     """A command under way on a node; a :class:`impi.lab.nodes.interface.RunningCommand`."""
 
-    def __init__(self, supervised: Supervised, where: str, fate: Callable[[], str] = str) -> None:
+    def __init__(
+        self, supervised: Supervised, where: str, fate: Callable[[], str] = str
+    ) -> None:
         self._supervised = supervised
         self._where, self._fate = where, fate
 
@@ -85,13 +91,25 @@ class Command:
 class SshNode:
     """A container behind SSH, a :class:`~.interface.Node`. Relative paths are below ``home``."""
 
-    def __init__(self, name: str, access: NodeAccess, connection: Connection, fate: Callable[[], str] = str) -> None:
+    def __init__(
+        self,
+        name: str,
+        access: NodeAccess,
+        connection: Connection,
+        fate: Callable[[], str] = str,
+    ) -> None:
         self.name, self.access, self.address = name, access, access.address
         self.connection, self._fate = connection, fate
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
+    def start(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> RunningCommand:
         with lab_fault(self.name, self._fate):
-            return Command(self.connection.start(argv, env=env, cwd=self.access.home), self.name, self._fate)
+            return Command(
+                self.connection.start(argv, env=env, cwd=self.access.home),
+                self.name,
+                self._fate,
+            )
 
     def read(self, path: str) -> bytes | None:
         with lab_fault(self.name, self._fate):
@@ -99,4 +117,6 @@ class SshNode:
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
         with lab_fault(self.name, self._fate):
-            self.connection.write(posixpath.join(self.access.home, path), data, mode=mode)
+            self.connection.write(
+                posixpath.join(self.access.home, path), data, mode=mode
+            )

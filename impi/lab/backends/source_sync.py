@@ -1,4 +1,4 @@
-"""impi's sources on a node: those of this checkout, changed files only, over its connection."""
+"""impi's sources on a node, as in this checkout; only changed files cross its connection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from impi.base.errors import LabError
 from impi.base.manifests import vendors
 from impi.base.remote.ssh import Connection
 
-_SYNC_S: Final = 120.0  # for a thousand files to several hosts at once, on a crowded machine
+# seconds for a thousand files to several hosts at once, on a crowded machine
+_SYNC_S: Final = 120.0
 _PACKAGE: Final = Path(__file__).resolve().parents[2]
 _TELL: Final = """\
 import hashlib, json, os, sys
@@ -48,35 +49,69 @@ tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz").extractall("/")
 @cache
 def source_files(root: str) -> dict[str, bytes]:
     """Return impi's sources in this checkout by path on a node; one reading serves all labs."""
-    files = {f"{root}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'}
+
+    files = {
+        f"{root}/bin/impirun": b'#!/bin/sh\nexec python -m impi.cli.impirun "$@"\n'
+    }
     for path in sorted(_PACKAGE.rglob("*")):
-        # What came with an installed impi is the lab's: a node takes the manifests below.
-        if path.is_file() and path.suffix != ".pyc" and _PACKAGE / "share" not in path.parents:
+        # An installed impi has the lab's own manifests with it: a node takes those below.
+        if (
+            path.is_file()
+            and path.suffix != ".pyc"
+            and _PACKAGE / "share" not in path.parents
+        ):
             files[f"{root}/impi/{path.relative_to(_PACKAGE)}"] = path.read_bytes()
+
     for each in vendors():  # impirun reads the manifests on its node
-        files[f"{root}/images/{each.name}/{each.name}.toml"] = (each.folder / f"{each.name}.toml").read_bytes()
+        files[f"{root}/images/{each.name}/{each.name}.toml"] = (
+            each.folder / f"{each.name}.toml"
+        ).read_bytes()
+
     return files
 
 
-def sync(node: str, connection: Connection, python: str, root: str, files: Mapping[str, bytes]) -> int:
-    """Make the tree below ``root`` these files, by path; how many were not so.
+def sync(
+    node: str,
+    connection: Connection,
+    python: str,
+    root: str,
+    files: Mapping[str, bytes],
+) -> int:
+    """Give the tree below ``root`` exactly these files, by path; return how many differed.
 
     Raises:
         LabError: the node refuses.
         LaunchError: its connection is lost.
     """
-    code, told = connection.execute([python, "-I", "-S", "-c", _TELL, root], timeout_s=_SYNC_S)
+
+    code, told = connection.execute(
+        [python, "-I", "-S", "-c", _TELL, root], timeout_s=_SYNC_S
+    )
     if code != 0:
         raise LabError(f"{node}: the sources in {root} cannot be read")
+
     there: dict[str, str] = json.loads(told)
-    new = {path: data for path, data in files.items() if there.get(path) != hashlib.sha256(data).hexdigest()}
+    new = {
+        path: data
+        for path, data in files.items()
+        if there.get(path) != hashlib.sha256(data).hexdigest()
+    }
+
     gone = sorted(there.keys() - files.keys())
     if new or gone:
-        # Not as an argument: a thousand long paths are more than one may have.
+        # By standard input: a thousand long paths are more than arguments may be.
         names = json.dumps([gone, sorted(new)]).encode() + b"\n"
-        code, _ = connection.execute([python, "-I", "-S", "-c", _TAKE], stdin=names + _tar(new), timeout_s=_SYNC_S)
+
+        code, _ = connection.execute(
+            [python, "-I", "-S", "-c", _TAKE],
+            stdin=names + _tar(new),
+            timeout_s=_SYNC_S,
+        )
         if code != 0:
-            raise LabError(f"{node}: {len(new)} changed sources cannot be written to {root}")
+            raise LabError(
+                f"{node}: {len(new)} changed sources cannot be written to {root}"
+            )
+
     return len(new) + len(gone)
 
 
@@ -87,4 +122,5 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
             entry = tarfile.TarInfo(name.lstrip("/"))
             entry.size, entry.mtime, entry.mode = len(data), int(time.time()), 0o644
             tar.addfile(entry, io.BytesIO(data))
+
     return buffer.getvalue()

@@ -35,5 +35,7 @@ _ALL: Final = (
 CASES: Final = {case.name: case for case in _ALL}
 """All cases by name, in the order in which they are shown and run."""
 
-TAGS: Final = tuple(dict.fromkeys(label for case in CASES.values() for label in case.labels))
+TAGS: Final = tuple(
+    dict.fromkeys(label for case in CASES.values() for label in case.labels)
+)
 """All tags of all cases."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from impi.base.errors import UsageError
+from impi.lab.cases.own import OwnProgram
 from impi.lab.dissect.chapter4 import exchanged_messages, group_messages
 from impi.lab.dissect.chapter4.collective_tags import Tag
 from impi.lab.dissect.chapter4.group_messages import Combine, Group, Message
@@ -22,17 +23,18 @@ COLLECTIVE = 1
 FIRST_CREATED = 4
 """The context id of the first communicator of a program: 2 and 3 are MPI_COMM_SELF's (4.3.1)."""
 PORTS: Final = 1 << 62
-"""Context ids from here on are of single send slots of LCOs, for short messages to an open slot."""
+"""Context ids from here on belong to single send slots of LCOs, for messages to open slots."""
 SPECIFIED: Final = "--tuning=specification"
-"""The collectives of chapter 4, where clients of ours would choose others."""
+"""The options for collectives of chapter 4, where our clients would choose others."""
 LCO_TAG: Final = 251
-"""Of all other packets between LCOs, in the collective context of MPI_COMM_WORLD."""
+"""The tag of all other packets between LCOs, in the collective context of MPI_COMM_WORLD."""
 MAKING: Final = (Tag.BARRIER, Tag.BCAST, Tag.GATHER, Tag.REDUCE)
 """Tags of the collectives that make and free a communicator (IMPI 4.3 to 4.7)."""
 DATALEN = 262144
 """Our clients' limit of a short message (IMPI 2.3.5): longer ones await an answer (3.7.2)."""
 _TWINS = Path(__file__).parents[1] / "programs/c"
-_LINEAR: Final = 4  # most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5)
+# Most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5)
+_LINEAR: Final = 4
 _XSIZE: Final = 1024  # octets from which a collective is long, likewise
 
 
@@ -46,16 +48,21 @@ of several nodes, as it does of all ``wide`` ones.
 """
 
 Traffic: TypeAlias = Literal["demanded", "any", "unseen"]
-"""What is known of a program's messages: ``demanded``: its crossings are all of them; ``any``:
-others may cross beside these; ``unseen``: there are too many to capture them and to log calls."""
+"""Amount of evidence that a case has of a program's messages.
+
+``demanded``: its crossings are all of them; ``any``: others may cross beside these; ``unseen``:
+there are too many to capture them and to log calls.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a header tells besides (IMPI 3.5)."""
+    """Values of a header besides its addresses (IMPI 3.5)."""
 
-    lsrank: int | None = None  # the sender's rank in the communicator; None: as in MPI_COMM_WORLD
-    elements: int | None = None  # the number of elements in pk_count; None where it is left to the sender
+    # the sender's rank in the communicator; None: equal to the rank in MPI_COMM_WORLD
+    lsrank: int | None = None
+    # The number of elements in pk_count; None where it is left to the sender
+    elements: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,44 +73,54 @@ class Crossing:
     dest: int
     cid: int
     tag: int
-    nbytes: int | None = None  # the length; None where it is not ours to know (pickles)
-    count: int = 1  # exactly so many; those of equal demands add up
-    payload: bytes | None = None  # each of them has exactly these octets: external32 (IMPI 1.2.2)
+    # The length in octets; None: the plan cannot know it (pickles)
+    nbytes: int | None = None
+    count: int = 1  # the exact number of messages; counts of equal demands add up
+    # Each of them has exactly these octets: external32 (IMPI 1.2.2)
+    payload: bytes | None = None
     contains: bytes | None = None  # each of them has these octets somewhere
-    sync: bool = False  # they asked for an answer and got it (DATASYNC, SYNCACK; IMPI 3.7)
-    cancelled: bool = False  # CANCEL and CANCELYES took them back (IMPI 3.7.4): not all octets need to cross
+    # They asked for an answer and got it (DATASYNC, SYNCACK; IMPI 3.7)
+    sync: bool = False
+    # CANCEL and CANCELYES took them back (IMPI 3.7.4): not all octets need to cross
+    cancelled: bool = False
     header: Told = Told()
-    # Octets of each value, over and over, which little-endian nodes turn round; (): not known.
+    # Octets of each value in turn, which little-endian nodes reverse; (): not known.
     units: tuple[int, ...] = (1,)
-    # The octets in the native form of x86, where ``units`` cannot tell: sizes differ, too.
+    # The octets in the native form of x86, if ``units`` cannot tell: sizes differ, too.
     native: bytes | None = None
     # Whether its octets describe an access of a window (``impi.lab.dissect.decode.window_access``).
     access: bool = False
-    phase: str = "case"  # where the job failed if it is missing
+    phase: str = "case"  # the phase at which the job failed if it is missing
 
     @property
     def form(self) -> bytes | None:
-        """``payload`` in the native form of little-endian nodes."""
+        """The octets of ``payload`` in the native form of little-endian nodes."""
         if self.native is not None or self.payload is None or not self.units:
             return self.native
+
         if self.units == (1,):
             return self.payload
+
         return turned(self.payload, self.units)
 
     def __str__(self) -> str:
         size = "" if self.nbytes is None else f" of {self.nbytes} octets"
         kind = "cancelled " if self.cancelled else "synchronous " if self.sync else ""
-        where = f"from rank {self.src} to {self.dest}, context {self.cid}, tag {self.tag}"
+        where = (
+            f"from rank {self.src} to {self.dest}, context {self.cid}, tag {self.tag}"
+        )
+
         return f"{self.count} {kind}message(s){size} {where}"
 
 
 def turned(data: bytes, units: Sequence[int]) -> bytes:
-    """Return the octets with each value's turned round: its sizes are ``units``, over and over."""
+    """Return octets with each value reversed; ``units`` has the values' sizes, in turn."""
     out, at, turn = [], 0, 0
     while at < len(data):
         size = units[turn % len(units)]
         out.append(data[at : at + size][::-1])
         at, turn = at + size, turn + 1
+
     return b"".join(out)
 
 
@@ -111,16 +128,23 @@ def turned(data: bytes, units: Sequence[int]) -> bytes:
 class Ends:
     """The required end of a case's job; by default all end with 0."""
 
-    statuses: Mapping[int, int] = field(default_factory=dict)  # wait status by rank, where it is another than 0
-    # This client's impirun must fail, and the server must name it and fail; others may too.
+    # Wait status by rank, if it is not 0
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    # This client's impirun must fail; the server must name it, and fail. Others may fail, too.
     failing_client: int | None = None
-    codes: tuple[int, ...] = ()  # exit codes of which that impirun must have one; any but 0 if empty
-    abrupt: bool = False  # whether the job is cut off: every impirun must fail by itself, and no FINI is due
-    refused: int | None = None  # the server must refuse this client, for :attr:`why`; the job never begins
+    # That impirun's exit code must be one of these; empty: any but 0
+    codes: tuple[int, ...] = ()
+    # Whether the job is cut off: every impirun must fail by itself, and no FINI is due
+    abrupt: bool = False
+    # The server must refuse this client, for :attr:`why`; the job never begins
+    refused: int | None = None
     why: str = ""  # what the server must say of the client that it refuses
-    everyone: bool = False  # every client's impirun must fail, and the server must name one of them and fail
-    lost: int | None = None  # this client is lost, the server tells all others so, and these end well without it
-    finalizes: bool = True  # whether all ranks come to MPI_Finalize; else more may cross than what is demanded
+    # Every client's impirun must fail, and the server must name one of them and fail
+    everyone: bool = False
+    # This client is lost, the server tells all others so, and these end well without it
+    lost: int | None = None
+    # whether all ranks reach MPI_Finalize; else more may cross than is demanded
+    finalizes: bool = True
 
     @property
     def well(self) -> bool:
@@ -131,11 +155,12 @@ class Ends:
 class Launch:
     """How the clients of a case are started."""
 
-    # Options of every ``impirun -client``: the user data (1.2.2) and collectives (chapter 4) of
-    # IMPI 0.0, not those on which clients of ours agree.
+    # Options of every ``impirun -client``: by default the user data (1.2.2) and collectives
+    # (chapter 4) of IMPI 0.0, not those on which clients of ours agree.
     options: tuple[str, ...] = ("--external32", SPECIFIED)
     # More options of one client's impirun, given its number.
     offers: Callable[[int], tuple[str, ...]] = lambda _client: ()
+    own: OwnProgram | None = None  # a user's own program, in place of the project's
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,18 +168,22 @@ class Case:
     """One case; registered in :data:`impi.lab.cases.CASES`."""
 
     name: str  # ``p2p.any`` is the file ``p2p_any.py`` in ``programs/``
-    clauses: tuple[str, ...]  # the clauses of IMPI 0.0 that it is about
-    tags: tuple[str, ...]  # what it is about, for selectors such as ``@collective``
-    checks: int | Callable[[Roster, int], int]  # number of checks of every rank, or of a rank
-    # Required messages, given the roster and the cell's nonce, without shutdown's traffic.
+    clauses: tuple[str, ...]  # the clauses of IMPI 0.0 that the case tests
+    # Subjects of the case, for selectors such as ``@collective``
+    tags: tuple[str, ...]
+    # Number of checks of every rank, or of a rank
+    checks: int | Callable[[Roster, int], int]
+    # Required messages, from the roster and the cell's nonce, without those of the shutdown.
     crossings: Callable[[Roster, str], Iterable[Crossing]]
     ends: Callable[[Roster], Ends] = lambda _roster: Ends()
-    params: Mapping[str, object] = field(default_factory=dict)  # handed to the program
-    communicators: int = 0  # communicators that the program makes; each takes the next two context ids (IMPI 4.3.1)
-    # Tags of collective messages that may cross beyond ``crossings``; of all others none may.
+    # Values that the program reads
+    params: Mapping[str, object] = field(default_factory=dict)
+    # Communicators that the program makes; each takes the next two context ids (IMPI 4.3.1)
+    communicators: int = 0
+    # Tags of collective messages that may cross beyond ``crossings``.
     others: tuple[int, ...] = ()
     traffic: Traffic = "demanded"
-    # Required messages to and from procs of another job, whose ranks are behind this one's.
+    # Required messages with procs of another job, whose ranks follow this job's.
     meetings: Callable[[Roster, str], Iterable[Crossing]] = lambda _roster, _nonce: ()
     file: str = ""  # the program's file, where the name does not tell it
     variants: tuple[str, ...] = ("",)
@@ -164,76 +193,118 @@ class Case:
     groups: tuple[TierGroup, ...] = ()
 
     @property
+    def own(self) -> OwnProgram | None:
+        """The user's own program, which is the case then."""
+        return self.launch.own
+
+    @property
+    def mute(self) -> bool:
+        """Whether its ranks say nothing of themselves: the user's program is a compiled one."""
+        return self.own is not None and self.own.compiled
+
+    @property
     def program(self) -> str:
         return self.file or self.name.replace(".", "_").replace("-", "_") + ".py"
 
     @property
     def twin_source(self) -> Path:
-        """The program in C, which need not be there: tier abi and cells of LAM run it."""
+        """The file name of the program in C, if there is one: tier abi and LAM's cells run it."""
         return _TWINS / self.program.replace(".py", ".c")
 
     @property
     def twin(self) -> str:
-        """Name of the program in C; empty where there is none."""
+        """Name of the program in C; empty: there is none."""
         return self.twin_source.stem if self.twin_source.is_file() else ""
 
     @property
     def description(self) -> str:
         """The first sentence of the program's docstring, without clauses."""
+
         path = files("impi.lab.programs").joinpath(self.program)
         if not path.is_file():
-            raise UsageError(f"case {self.name}: write impi/lab/programs/{self.program}, or set file= of the case")
-        text = path.read_text()
-        return text.removeprefix('"""').partition('"""')[0].partition(" (IMPI")[0].rstrip(".")
+            raise UsageError(
+                f"case {self.name}: write impi/lab/programs/{self.program}, or set file= of the case"
+            )
+
+        text = path.read_text("utf-8")
+
+        return (
+            text.removeprefix('"""')
+            .partition('"""')[0]
+            .partition(" (IMPI")[0]
+            .rstrip(".")
+        )
 
     def checks_of(self, roster: Roster, rank: int) -> int:
-        return self.checks if isinstance(self.checks, int) else self.checks(roster, rank)
+        return (
+            self.checks if isinstance(self.checks, int) else self.checks(roster, rank)
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Its tags, with its groups that selectors may name."""
         groups = {*self.groups, "nodes"} if "wide" in self.groups else self.groups
-        return (*self.tags, *(group for group in ("smoke", "wide", "core", "nodes") if group in groups))
+        return (
+            *self.tags,
+            *(group for group in ("smoke", "wide", "core", "nodes") if group in groups),
+        )
 
-    def demands(self, roster: Roster, nonce: str, *, specified: bool = False) -> list[Crossing]:
+    def demands(
+        self, roster: Roster, nonce: str, *, specified: bool = False
+    ) -> list[Crossing]:
         """Return all messages: the case's, those of ``Report.done`` and of MPI_Finalize (2.4).
 
         ``specified``: the job has the collectives of chapter 4, whatever its options say.
         """
+
         if not self.ends(roster).finalizes:
             return [*self.crossings(roster, nonce)]
+
+        if self.own is not None and self.own.conditions.exit_code:
+            return []  # it may leave at any point
+
         if specified or SPECIFIED in self.launch.options:
             done = barrier(roster)
         else:
             done = collective(exchanged_messages.barrier(everyone(roster)))
+
         end = [replace(each, phase="finalize") for each in done]
-        return [*self.crossings(roster, nonce), *done, *end]
+
+        return [*self.crossings(roster, nonce), *([] if self.mute else done), *end]
 
     @property
     def contexts(self) -> frozenset[int]:
-        """All context ids of the job: those of MPI_COMM_WORLD and of ``communicators``."""
-        return frozenset((WORLD, COLLECTIVE, *range(FIRST_CREATED, FIRST_CREATED + 2 * self.communicators)))
+        """Return all context ids of the job: those of MPI_COMM_WORLD and of ``communicators``."""
+        return frozenset(
+            (
+                WORLD,
+                COLLECTIVE,
+                *range(FIRST_CREATED, FIRST_CREATED + 2 * self.communicators),
+            )
+        )
 
 
 def across(roster: Roster) -> list[tuple[int, int]]:
-    """Everybody and the rank half the job away, where that is another client's."""
-    pairs = [(src, (src + roster.size // 2) % roster.size) for src in range(roster.size)]
+    """Return each rank with the rank half the job away, if that belongs to another client."""
+    pairs = [
+        (src, (src + roster.size // 2) % roster.size) for src in range(roster.size)
+    ]
     return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
 
 
 def around(roster: Roster) -> list[tuple[int, int]]:
-    """Everybody and the next rank, where that is another client's."""
+    """Return each rank with the next one, if that belongs to another client."""
     pairs = [(src, (src + 1) % roster.size) for src in range(roster.size)]
     return [(src, dest) for src, dest in pairs if roster.remote(src, dest)]
 
 
 def by_rank(nonce: str, label: str, size: int) -> Callable[[int], bytes]:
-    """Return what gives the octets of a rank; ``*`` in the label stands for it."""
+    """Return a function from a rank to its octets; ``*`` in the label stands for the rank."""
     return lambda rank: octets(nonce, label.replace("*", str(rank)), size)
 
 
 def numbered_by(number: int, rank: int) -> bytes:
-    """Return two ints: the rank of the sender, and which of its messages this is."""
+    """Return two ints: the rank of the sender, and the number of the message."""
     return external_ints([rank, number])
 
 
@@ -272,19 +343,20 @@ def messages(
 
 
 def remote_pairs(roster: Roster) -> list[tuple[int, int]]:
-    """All ordered pairs of ranks of two clients."""
+    """Return all ordered pairs of ranks of two clients."""
     ranks = range(roster.size)
     return [(src, dest) for src in ranks for dest in ranks if roster.remote(src, dest)]
 
 
 def everyone(roster: Roster) -> Group:
-    """The group of MPI_COMM_WORLD, of which :mod:`impi.lab.dissect.chapter4.group_messages` tells
-    messages."""
+    """Return the group of MPI_COMM_WORLD, for :mod:`impi.lab.dissect.chapter4.group_messages`."""
     clients = [roster.client(rank) for rank in range(roster.size)]
     return Group(range(roster.size), clients, WORLD, _LINEAR, _XSIZE)
 
 
-def collective(messages: Iterable[Message], *, units: tuple[int, ...] = (1,), count: int = 1) -> list[Crossing]:
+def collective(
+    messages: Iterable[Message], *, units: tuple[int, ...] = (1,), count: int = 1
+) -> list[Crossing]:
     """Return the demands of a collective's messages, in MPI_COMM_WORLD; each comes ``count`` times.
 
     ``units``: octets of each value, over and over.
@@ -306,25 +378,37 @@ def collective(messages: Iterable[Message], *, units: tuple[int, ...] = (1,), co
 
 
 def barrier(roster: Roster, *, count: int = 1) -> list[Crossing]:
-    """A barrier among the masters, in and out (IMPI 4.10)."""
+    """Return a barrier among the masters, in and out (IMPI 4.10)."""
     return collective(group_messages.barrier(everyone(roster)), count=count)
 
 
-def bcast(roster: Roster, root: int, data: bytes | None, *, unit: int = 1) -> list[Crossing]:
-    """A broadcast from the root to the other clients' masters (IMPI 4.11); None: any octets."""
+def bcast(
+    roster: Roster, root: int, data: bytes | None, *, unit: int = 1
+) -> list[Crossing]:
+    """Return a broadcast from the root to the other clients' masters (4.11); None: any octets."""
     return collective(group_messages.bcast(everyone(roster), root, data), units=(unit,))
 
 
-def allreduce(roster: Roster, parts: Sequence[bytes], combine: Combine, *, unit: int = 4) -> list[Crossing]:
-    """A reduction to rank 0, and a broadcast from there (IMPI 4.21); ``parts`` are by rank."""
-    return collective(group_messages.allreduce(everyone(roster), parts, combine), units=(unit,))
+def allreduce(
+    roster: Roster, parts: Sequence[bytes], combine: Combine, *, unit: int = 4
+) -> list[Crossing]:
+    """Return a reduction to rank 0 and a broadcast from there (4.21); ``parts`` are by rank."""
+    return collective(
+        group_messages.allreduce(everyone(roster), parts, combine), units=(unit,)
+    )
 
 
 def elementwise(form: str, operation: Callable[[int, int], int]) -> Combine:
     """Return a reduction's operation on octets; ``form`` is an element by its letter of struct."""
 
     def combine(one: bytes, other: bytes) -> bytes:
-        pairs = zip(struct.iter_unpack(f">{form}", one), struct.iter_unpack(f">{form}", other), strict=True)
-        return b"".join(struct.pack(f">{form}", operation(a, b)) for (a,), (b,) in pairs)
+        pairs = zip(
+            struct.iter_unpack(f">{form}", one),
+            struct.iter_unpack(f">{form}", other),
+            strict=True,
+        )
+        return b"".join(
+            struct.pack(f">{form}", operation(a, b)) for (a,), (b,) in pairs
+        )
 
     return combine

@@ -1,4 +1,4 @@
-"""Clauses of IMPI 0.0 that cross the wire, and what turns red without each: items and cases."""
+"""Clauses of IMPI 0.0 that cross the wire, and the items and cases that fail if one is broken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class Clause:
 
     @property
     def cases(self) -> tuple[str, ...]:
-        return tuple(case.name for case in CASES.values() if self.number in case.clauses)
+        return tuple(
+            case.name for case in CASES.values() if self.number in case.clauses
+        )
 
 
 CLAUSES: Final = (
@@ -27,24 +29,36 @@ CLAUSES: Final = (
     Clause("2.2.1", "the server prints where it listens", ("start.server",)),
     Clause("2.3.2", "form of a command", ("traffic.protocol",)),
     Clause("2.3.3", "authentication", ("start.auth", "end.secret")),
-    Clause("2.3.4", "the clients' ranks and their number", ("start.reach", "placement")),
-    Clause("2.3.5", "labels, and what clients agree on", ("start.reach", "start.address", "identity.pid")),
+    Clause(
+        "2.3.4", "the clients' ranks and their number", ("start.reach", "placement")
+    ),
+    Clause(
+        "2.3.5",
+        "labels, and the values that follow",
+        ("start.reach", "start.address", "identity.pid"),
+    ),
     Clause("2.3.6", "DONE", ("start.reach",)),
     Clause("2.3.7", "FINI to the server", ("end.fini", "end.status")),
     Clause("2.3.8", "channels between hosts", ("start.mesh", "start.address")),
     Clause("2.4", "MPI_Finalize and its barrier", ("traffic.crossing", "end.fini")),
     Clause("2.5", "attributes of clients and hosts"),
-    Clause("3.2", "who a proc is in packets", ("traffic.protocol", "identity.pid")),
-    Clause("3.3", "context ids of MPI_COMM_WORLD", ("traffic.extra", "traffic.crossing")),
+    Clause("3.2", "names of procs in packets", ("traffic.protocol", "identity.pid")),
+    Clause(
+        "3.3", "context ids of MPI_COMM_WORLD", ("traffic.extra", "traffic.crossing")
+    ),
     Clause("3.4", "tags up to the agreed bound", ("traffic.protocol", "traffic.extra")),
     Clause("3.5", "form of a packet", ("traffic.protocol", "traffic.header")),
     Clause("3.6", "credit, PROTOACK", ("traffic.protocol",)),
-    Clause("3.7.1", "short and synchronous messages", ("traffic.protocol", "traffic.crossing")),
+    Clause(
+        "3.7.1",
+        "short and synchronous messages",
+        ("traffic.protocol", "traffic.crossing"),
+    ),
     Clause("3.7.2", "long messages", ("traffic.protocol", "traffic.crossing")),
     Clause("3.7.3", "probes and wildcards"),
-    Clause("3.7.4", "taking back a send", ("traffic.protocol",)),
+    Clause("3.7.4", "cancelling a send", ("traffic.protocol",)),
     Clause("3.8", "FINI on channels", ("end.fini", "traffic.protocol")),
-    Clause("4.1", "what chapter 4 demands of messages", ("traffic.payload",)),
+    Clause("4.1", "messages as in chapter 4", ("traffic.payload",)),
     Clause("4.3", "context ids of communicators", ("traffic.extra",)),
     Clause("4.3.1", "the next context id", ("traffic.extra", "traffic.crossing")),
     Clause("4.4", "Comm_create"),
@@ -70,22 +84,25 @@ CLAUSES: Final = (
     Clause("4.24", "Finalize, as a collective", ("traffic.crossing",)),
     Clause("4.25", "tags of collectives", ("traffic.extra", "traffic.crossing")),
 )
-"""In the order of the text."""
+"""All clauses, in the order of the specification."""
 
 SILENT: Final = {
-    **dict.fromkeys(("2.1", "2.2", "2.2.2", "2.2.3", "2.2.4"), "how programs are started"),
-    **dict.fromkeys(("2.3", "3.7"), "a heading: its parts are above"),
-    "2.3.1": "what the server need not know",
-    "3.1": "that procs may share a channel: the variants with --hosts",
-    "3.9": "ranges of what 2.3.5 negotiates",
+    **dict.fromkeys(("2.1", "2.2", "2.2.2", "2.2.3", "2.2.4"), "the start of programs"),
+    **dict.fromkeys(("2.3", "3.7"), "a heading; its parts are listed above"),
+    "2.3.1": "facts that the server does not need",
+    "3.1": "permission to share a channel; the variants with --hosts test it",
+    "3.9": "ranges of the values that 2.3.5 negotiates",
 }
-"""Clauses of chapters 2 and 3 that put nothing of their own on the wire, with the reason."""
+"""Clauses of chapters 2 and 3 that put nothing on the wire, with the reason."""
 
 
 def table() -> Iterator[str]:
-    """A line for each clause: what it is about, the items of every cell, the cases."""
+    """Return a line for each clause: its subject, the items of every cell, the cases."""
     for clause in CLAUSES:
         items = ", ".join(clause.items)
         cases = ", ".join(clause.cases)
-        sides = [f"every cell: {items}" if items else "", f"cases: {cases}" if cases else ""]
+        sides = [
+            f"every cell: {items}" if items else "",
+            f"cases: {cases}" if cases else "",
+        ]
         yield f"{clause.number:<6} {clause.about:<40} {'; '.join(filter(None, sides))}"

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 PHASES: Final[Mapping[str, str]] = {
     "early": "before MPI_Init, and the last client is not started",
-    "labels": "all clients are there; the last one's ranks have not begun MPI_Init",
+    "labels": "all clients have joined; ranks of the last client have not begun MPI_Init",
     "dance": "the job is negotiated; ranks of the last client are about to connect to others",
     "init": "no rank has initialised MPI",
     "first": "ranks wait for the first message of the last client",
@@ -34,16 +34,20 @@ STARTING: Final = ("early", "labels", "dance")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Act:
-    """What is done to a victim."""
+    """An act of a fault."""
 
     about: str
-    limit_s: float = 0.0  # by then all others must have ended; 0: the job must go on unharmed
-    lasts_s: float = 0.0  # then it is over, at the earliest; 0: it stays
-    until_refused: bool = False  # whether it lasts on until the kernel has refused a packet
-    again_s: float = 0.0  # it begins again after this pause, until the job has ended; 0: it does not
-    signal: str = ""  # the signal that a process gets; empty: it is done to a node or to links
-    freezes: bool = False  # whether the victim stands still and has to be thawed to end
-    refuses: Literal["", "drop", "reset"] = ""  # how the kernel refuses each packet; empty: packets pass
+    # All others must have ended by then; 0: the job must go on unharmed
+    limit_s: float = 0.0
+    lasts_s: float = 0.0  # the act is over then, at the earliest; 0: it stays
+    # Whether it lasts at least until the kernel has refused a packet
+    until_refused: bool = False
+    # the act begins again after this pause, until the job has ended; 0: it does not
+    again_s: float = 0.0
+    signal: str = ""  # the signal for a process; empty: a node or links are hit
+    freezes: bool = False  # whether the victim is stopped, and has to be thawed to end
+    # How the kernel refuses each packet; empty: packets pass
+    refuses: Literal["", "drop", "reset"] = ""
 
     @property
     def harmless(self) -> bool:
@@ -51,32 +55,61 @@ class Act:
 
 
 ACTS: Final[Mapping[str, Act]] = {
-    "kill": Act(about="SIGKILL, or its container is killed", limit_s=10.0, signal="SIGKILL"),
+    "kill": Act(
+        about="SIGKILL, or its container is killed", limit_s=10.0, signal="SIGKILL"
+    ),
     "terminate": Act(about="SIGTERM", limit_s=10.0, signal="SIGTERM"),
     "interrupt": Act(about="SIGINT", limit_s=10.0, signal="SIGINT"),
-    "freeze": Act(about="it stands still, by SIGSTOP or by the engine", limit_s=15.0, signal="SIGSTOP", freezes=True),
-    "slow": Act(about="it stands still for 3 s, or packets are late for 5 s", lasts_s=3.0, signal="SIGSTOP"),
-    "cut": Act(about="no packet passes any more, and nobody is told", limit_s=15.0, refuses="drop"),
-    "blink": Act(about="no packet passes for 3 s", lasts_s=3.0, refuses="drop"),
-    "reset": Act(about="the kernel answers each packet by a reset", limit_s=10.0, refuses="reset"),
-    "partition": Act(
-        about="no packet passes for 2 s, and until one was refused", lasts_s=2.0, until_refused=True, refuses="drop"
+    "freeze": Act(
+        about="the victim is frozen, by SIGSTOP or by the engine",
+        limit_s=15.0,
+        signal="SIGSTOP",
+        freezes=True,
     ),
-    "pause": Act(about="it stands still for 2 s", lasts_s=2.0),
-    "cuts": Act(about="no packet passes for 2 s, again 8 s later, and so on", lasts_s=2.0, again_s=8.0, refuses="drop"),
+    "slow": Act(
+        about="the victim is frozen for 3 s, or its packets are late for 5 s",
+        lasts_s=3.0,
+        signal="SIGSTOP",
+    ),
+    "cut": Act(
+        about="no packet passes from then on, and no process is informed",
+        limit_s=15.0,
+        refuses="drop",
+    ),
+    "blink": Act(about="no packet passes for 3 s", lasts_s=3.0, refuses="drop"),
+    "reset": Act(
+        about="the kernel answers each packet by a reset", limit_s=10.0, refuses="reset"
+    ),
+    "partition": Act(
+        about="no packet passes for 2 s, and until the kernel has refused one",
+        lasts_s=2.0,
+        until_refused=True,
+        refuses="drop",
+    ),
+    "pause": Act(about="the victim is frozen for 2 s", lasts_s=2.0),
+    "cuts": Act(
+        about="no packet passes for 2 s, again 8 s later, and so on",
+        lasts_s=2.0,
+        again_s=8.0,
+        refuses="drop",
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """Who is hit, and how the sentence about it must name it."""
+    """A victim of a fault, and how the sentence about it must name it."""
 
     about: str
-    named: str = ""  # a regular expression; ``{client}`` is its client's number. Empty: a victim of the network.
-    early: str = ""  # what will do, too, before it has begun MPI_Init, and so has told nobody what it is
+    # a regular expression; ``{client}`` is its client's number. Empty: a victim of the network
+    named: str = ""
+    # another expression that will do before MPI_Init, while the victim has told no one its rank
+    early: str = ""
     kind: Literal["process", "node", "links"] = "process"
-    outlives: bool = False  # whether nobody is above it who could end it while it stands still
-    moves: bool = False  # whether messages need it: without it ranks cannot go on. Without others they could end.
+    # Whether nothing above the victim could end it while it is frozen
+    outlives: bool = False
+    # Whether messages pass through it, so that ranks block without it
+    moves: bool = False
 
 
 _CLIENT: Final = r"\bclient {client}\b"
@@ -84,15 +117,37 @@ _LAUNCHED: Final = _CLIENT + r".*\bmpiexec\b"
 VICTIMS: Final[Mapping[str, Victim]] = {
     "server": Victim(about="the server", named=r"\bserver\b", outlives=True),
     "client": Victim(about="impirun of a client", named=_CLIENT, outlives=True),
-    "starter": Victim(about="the starter of its procs", named=_CLIENT + r".*\bstarter\b"),
+    "starter": Victim(
+        about="the starter of its procs", named=_CLIENT + r".*\bstarter\b"
+    ),
     "mpiexec": Victim(about="mpiexec of its library", named=_CLIENT + r".*\bmpiexec\b"),
-    "rank": Victim(about="its last rank", named=_CLIENT + r".*\brank 1\b", early=_LAUNCHED, moves=True),
-    "master": Victim(about="its first rank", named=_CLIENT + r".*\brank 0\b", early=_LAUNCHED, moves=True),
+    "rank": Victim(
+        about="its last rank",
+        named=_CLIENT + r".*\brank 1\b",
+        early=_LAUNCHED,
+        moves=True,
+    ),
+    "master": Victim(
+        about="its first rank",
+        named=_CLIENT + r".*\brank 0\b",
+        early=_LAUNCHED,
+        moves=True,
+    ),
     "agent": Victim(about="its host agent", named=_CLIENT + r".*\bagent\b", moves=True),
-    "node": Victim(about="its last node", named=_CLIENT, kind="node", outlives=True, moves=True),
-    "link": Victim(about="all links of its nodes, with the server's", named=_CLIENT, kind="links", moves=True),
+    "node": Victim(
+        about="its last node", named=_CLIENT, kind="node", outlives=True, moves=True
+    ),
+    "link": Victim(
+        about="all links of its nodes, with the server's",
+        named=_CLIENT,
+        kind="links",
+        moves=True,
+    ),
     "channel": Victim(
-        about="the links of its nodes with other clients", named=r"\bclient \d", kind="links", moves=True
+        about="the links of its nodes with other clients",
+        named=r"\bclient \d",
+        kind="links",
+        moves=True,
     ),
     "clients": Victim(about="all links between clients", kind="links", moves=True),
     "last": Victim(about="the last node of the last client", kind="node", moves=True),
@@ -112,7 +167,7 @@ class Fault:
 
     @property
     def name(self) -> str:
-        """The fault without its phase, as cells name it."""
+        """The name of the fault without its phase, as in a cell's name."""
         return f"{self.act}-{self.victim}" if self.in_matrix else self.act
 
     @property
@@ -127,7 +182,7 @@ class Fault:
     def in_matrix(self) -> bool:
         """Whether the act's limits hold, and a sentence must name the victim.
 
-        Other faults leave a job the limits that it has, and any sentence about a client will do.
+        Other faults change no limit of a job, and any sentence that names a client will do.
         """
         return bool(self.whom.named)
 

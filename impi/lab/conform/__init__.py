@@ -1,6 +1,6 @@
 """The conformance tester: judges any implementation of IMPI 0.0 over the wire.
 
-A judge like all of :mod:`impi.lab`: it imports nothing of what it judges, encodes by
+A judge like all of :mod:`impi.lab`: it imports nothing of the judged code, encodes by
 :mod:`.job.encoding` and decodes by :mod:`impi.lab.dissect`. From the bottom:
 
 * ``outcomes``: what a test can end with;

@@ -1,4 +1,4 @@
-"""What becomes of a test, and what follows for its clause."""
+"""Outcomes of tests, and verdicts on clauses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Titled(Protocol):
-    """What an outcome says of its test."""
+    """The facts that an outcome repeats of its test."""
 
     @property
     def name(self) -> str: ...  # with the clause
@@ -28,12 +28,13 @@ class Titled(Protocol):
 
 
 class ClauseVerdict(Enum):
-    """Of a test or of a clause."""
+    """The verdict on a test or on a clause."""
 
     HOLDS = "holds"
     BROKEN = "broken"
     UNTESTED = "not tested"
-    UNDECIDED = "not decidable"  # it is otherwise than we read it, where the text of the specification is lost
+    # Not as we read it; the text of the specification is lost there
+    UNDECIDED = "not decidable"
 
 
 class Broken(Exception):
@@ -48,7 +49,13 @@ class Broken(Exception):
     """
 
     def __init__(
-        self, text: str, *, expected: str = "", actual: str = "", octets: bytes = b"", clause: str = ""
+        self,
+        text: str,
+        *,
+        expected: str = "",
+        actual: str = "",
+        octets: bytes = b"",
+        clause: str = "",
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -56,7 +63,7 @@ class Broken(Exception):
         self.actual = actual
         self.octets = octets
         self.clause = clause
-        self.said = ""  # what the implementation has printed, if no job came about
+        self.said = ""  # the last words of the implementation, if no job came about
 
 
 class NotTested(Exception):
@@ -82,14 +89,19 @@ class Outcome:
     conversation: tuple[str, ...] = ()  # all that was said during this test
 
     def counts_against(self, *, strict: bool) -> bool:
-        """Whether it makes the run fail: a broken MUST; if ``strict``, all that does not hold."""
+        """Whether it fails the run: a broken MUST; if ``strict``, anything that does not hold."""
         if strict:
             return self.verdict is not ClauseVerdict.HOLDS
+
         return self.verdict is ClauseVerdict.BROKEN and self.level == "MUST"
 
 
 def outcome_of(
-    test: Titled, verdict: ClauseVerdict, seconds: float, why: str = "", conversation: tuple[str, ...] = ()
+    test: Titled,
+    verdict: ClauseVerdict,
+    seconds: float,
+    why: str = "",
+    conversation: tuple[str, ...] = (),
 ) -> Outcome:
     """Return the outcome of a test."""
     return Outcome(
@@ -105,9 +117,14 @@ def outcome_of(
 
 
 def broken_outcome(
-    test: Titled, found: Broken, seconds: float, step: str, conversation: Sequence[str], configuration: str = ""
+    test: Titled,
+    found: Broken,
+    seconds: float,
+    step: str,
+    conversation: Sequence[str],
+    configuration: str = "",
 ) -> Outcome:
-    """Return the outcome of a test of which a step was broken."""
+    """Return the outcome of a test that a broken step has ended."""
     verdict = ClauseVerdict.UNDECIDED if test.reading else ClauseVerdict.BROKEN
     return replace(
         outcome_of(test, verdict, seconds, found.text, tuple(conversation)),
@@ -119,10 +136,17 @@ def broken_outcome(
     )
 
 
-_ORDER = (ClauseVerdict.BROKEN, ClauseVerdict.UNDECIDED, ClauseVerdict.HOLDS, ClauseVerdict.UNTESTED)
+_ORDER = (
+    ClauseVerdict.BROKEN,
+    ClauseVerdict.UNDECIDED,
+    ClauseVerdict.HOLDS,
+    ClauseVerdict.UNTESTED,
+)
 
 
 def of_clause(outcomes: list[Outcome]) -> ClauseVerdict:
-    """The verdict of a clause: the worst of its tests; a test that was not run says nothing."""
+    """Return a clause's verdict: the worst of its tests; tests that were not run say nothing."""
     found = {outcome.verdict for outcome in outcomes}
-    return next((verdict for verdict in _ORDER if verdict in found), ClauseVerdict.UNTESTED)
+    return next(
+        (verdict for verdict in _ORDER if verdict in found), ClauseVerdict.UNTESTED
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from impi.lab.dissect.decode.host_channel import (
     PACKET_TYPES,
+    USED_FIELDS,
     Channel,
     Crossed,
     Packet,
@@ -19,10 +20,26 @@ from impi.lab.dissect.decode.host_channel import (
     messages,
     unpack_packet,
 )
-from impi.lab.dissect.decode.participants import Layout, WireHost, WireProc, show_address
+from impi.lab.dissect.decode.participants import (
+    Layout,
+    WireHost,
+    WireProc,
+    show_address,
+)
 from impi.lab.dissect.decode.start_rules import UNNUMBERED
-from impi.lab.dissect.decode.startup import Conversation, Note, decode_startup, losses_told
-from impi.lab.dissect.decode.window_access import ACCESS_TAG, ANSWER_TAG, DATA_TAG, WindowAccess, read_access
+from impi.lab.dissect.decode.startup import (
+    Conversation,
+    Note,
+    decode_startup,
+    losses_told,
+)
+from impi.lab.dissect.decode.window_access import (
+    ACCESS_TAG,
+    ANSWER_TAG,
+    DATA_TAG,
+    WindowAccess,
+    read_access,
+)
 from impi.lab.dissect.jobs.breaches import EARLY_CLOSE, OWED_PROTOACK, Breach, breaches
 from impi.lab.dissect.jobs.capture import Dissection, dissect, interpret
 from impi.lab.dissect.jobs.job_finder import Observation, ObservedJob, observe
@@ -43,6 +60,7 @@ __all__ = [
     "OWED_PROTOACK",
     "PACKET_TYPES",
     "UNNUMBERED",
+    "USED_FIELDS",
     "WindowAccess",
     "Breach",
     "Channel",

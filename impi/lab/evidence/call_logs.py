@@ -10,10 +10,11 @@ from typing import Any, Final
 from impi.lab.programs.calls import COLLECTIVES
 
 ANY: Final = -1
-"""Stands for any rank, or for any tag."""
+"""The value of a rank or tag that is MPI_ANY_SOURCE or MPI_ANY_TAG."""
 WORLD_NAME: Final = "MPI_COMM_WORLD"
 _PROBES: Final = ("probe", "iprobe")
-_WAITS: Final = ("wait", "waitall", "mrecv")  # calls after which all is over that they were for
+# Calls that complete the operations they waited for
+_WAITS: Final = ("wait", "waitall", "mrecv")
 _NUMBERS: Final = {"any": ANY, "nobody": None}
 
 
@@ -25,16 +26,20 @@ class Call:
     name: str
     began: float  # seconds since the epoch, by the node's clock
     ended: float | None = None  # None while the rank is in it
-    comm: str = ""  # ``MPI_COMM_WORLD``, or a communicator's name, equal at all members; empty for requests
+    # ``MPI_COMM_WORLD``, or a communicator's name, equal at all members; empty for requests
+    comm: str = ""
     of: tuple[int, ...] = ()  # the members of another communicator than MPI_COMM_WORLD
     dest: int | None = None
     sendtag: int = 0
-    source: int | None = None  # :data:`ANY` for MPI_ANY_SOURCE; afterwards the actual source, if the program asked
+    # :data:`ANY` for MPI_ANY_SOURCE; afterwards the actual source, if the program asked
+    source: int | None = None
     tag: int = ANY
     root: int | None = None
     nth: int = 0  # a collective's number among those of its communicator, from 1 on
-    parts: tuple[int, ...] = ()  # numbers of the calls that made the requests it waits for
-    over: tuple[int, ...] = ()  # the completed ones among ``parts``, for calls that need not await all
+    # Numbers of the calls that made the requests it waits for
+    parts: tuple[int, ...] = ()
+    # the complete ones among ``parts``, in calls that need not await all
+    over: tuple[int, ...] = ()
     error: str = ""
 
     @property
@@ -44,7 +49,11 @@ class Call:
     @property
     def receives(self) -> bool:
         """Whether it takes a message; MPI_Probe does not, MPI_Mprobe does."""
-        return self.source is not None and self.name not in COLLECTIVES and self.name.lower() not in _PROBES
+        return (
+            self.source is not None
+            and self.name not in COLLECTIVES
+            and self.name.lower() not in _PROBES
+        )
 
     @property
     def probes(self) -> bool:
@@ -53,8 +62,12 @@ class Call:
 
     @property
     def at_once(self) -> bool:
-        """Whether it only starts an operation, which ends with its request."""
-        return (self.name[0] in "Ii" and not self.probes) or self.name.lower() == "mprobe"
+        """Whether the call only starts an operation, which ends with its request."""
+        # A nonblocking call has returned when its operation begins, so its end says
+        # nothing of the message. MPI_Mprobe takes a message that MPI_Mrecv completes.
+        return (
+            self.name[0] in "Ii" and not self.probes
+        ) or self.name.lower() == "mprobe"
 
     @property
     def collective(self) -> bool:
@@ -73,39 +86,59 @@ class Call:
         parts = []
         if self.dest is not None:
             parts.append(f"to rank {self.dest}, tag {self.sendtag}")
+
         if self.source is not None and self.name not in COLLECTIVES:
             who = "anybody" if self.source == ANY else f"rank {self.source}"
-            parts.append(f"from {who}, {'any tag' if self.tag == ANY else f'tag {self.tag}'}")
+            parts.append(
+                f"from {who}, {'any tag' if self.tag == ANY else f'tag {self.tag}'}"
+            )
+
         if self.root is not None:
             parts.append(f"root {self.root}")
+
         if self.nth:
             parts.append(f"collective {self.nth} of {self.comm}")
         elif self.comm not in ("", WORLD_NAME):
             parts.append(f"on {self.comm}")
+
         if self.parts:
-            parts.append(f"for call{'s' if len(self.parts) > 1 else ''} {', '.join(map(str, self.parts))}")
+            parts.append(
+                f"for call{'s' if len(self.parts) > 1 else ''} {', '.join(map(str, self.parts))}"
+            )
+
         return f"{self.name}({'; '.join(parts)})"
 
 
 def read_calls(text: str) -> tuple[Call, ...]:
     """Return the calls of one log, in order; skip lines cut off in the middle."""
+
+    # Each call has two lines, one when it begins and one when it is over.
+    # A call without the second line is the one in which the rank stands.
     begun: dict[int, dict[str, Any]] = {}
     for line in text.splitlines():
         try:
             value = json.loads(line)
             number, at = int(value["n"]), float(value["t"])
         except (ValueError, KeyError, TypeError):
+            # The rank may have been ended in the middle of a line.
             continue
+
         if "do" in value:
             begun[number] = {**value, "began": at}
+        # The second line may tell more than the first: the actual source
+        # and tag, or an error.
         elif number in begun:
-            begun[number] |= {k: v for k, v in value.items() if k in ("error", "from", "with", "over")} | {"ended": at}
+            begun[number] |= {
+                k: v for k, v in value.items() if k in ("error", "from", "with", "over")
+            } | {"ended": at}
+
     found = []
     for number, value in begun.items():
         try:
             found.append(_call(number, value))
         except (ValueError, TypeError):
             continue
+
     return tuple(found)
 
 
@@ -119,6 +152,8 @@ def _call(number: int, value: Mapping[str, Any]) -> Call:
         of=tuple(map(int, value.get("of", ()))),
         dest=_rank(value.get("dest")),
         sendtag=int(value.get("sendtag", 0)),
+        # Afterwards the actual source counts, so that a receive from
+        # anybody is one from somebody.
         source=_rank(value.get("from", value.get("source"))),
         tag=_tag(value.get("with", value.get("tag", "any"))),
         root=_rank(value.get("root")),
@@ -130,7 +165,9 @@ def _call(number: int, value: Mapping[str, Any]) -> Call:
 
 
 def _rank(value: Any) -> int | None:
-    return _NUMBERS[value] if value in _NUMBERS else None if value is None else int(value)
+    return (
+        _NUMBERS[value] if value in _NUMBERS else None if value is None else int(value)
+    )
 
 
 def _tag(value: Any) -> int:
@@ -138,11 +175,15 @@ def _tag(value: Any) -> int:
 
 
 def finished(calls: Iterable[Call]) -> frozenset[int]:
-    """Return numbers of completed calls: returned, and if only started, waited for."""
+    """Return numbers of completed calls: they returned, and what they started is over."""
     over: set[int] = set()
     for call in calls:
+        # A call that failed has completed nothing that can be relied on.
         if call.ended is not None and not call.error:
+            # Wait and Waitall complete all their requests. Others, like
+            # Waitany, tell which ones.
             over.update(call.parts if call.name.lower() in _WAITS else call.over)
             if not call.at_once:
                 over.add(call.number)
+
     return frozenset(over)

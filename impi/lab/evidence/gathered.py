@@ -1,4 +1,4 @@
-"""The evidence of one cell: plain values, also written to disk; the verdict is their function."""
+"""The evidence of one cell as plain values: the input of the verdict, and ``evidence.json``."""
 
 from __future__ import annotations
 
@@ -13,65 +13,75 @@ from impi.lab.nodes.links import NetworkSeen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSeen:
-    """The end of one command of the job."""
+    """A command of the job after its end: outcome, output and leftovers."""
 
     who: str  # ``server`` or ``client 1``
-    code: int | None  # exit status, ``-N`` for signal N; None: it had to be ended
+    # Exit status; ``-N``: ended by signal N; None: the lab ended the command
+    code: int | None
     stdout: str = ""
     stderr: str = ""
-    leftovers: tuple[str, ...] = ()  # processes of its session that were alive after it
-    ended_s: float | None = None  # seconds after the cell's beginning
+    # Processes of its session that still ran after its end
+    leftovers: tuple[str, ...] = ()
+    ended_s: float | None = (
+        None  # seconds from the cell's beginning to the command's end
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """A rank's process, as the witness saw it after MPI_Init."""
 
-    # MPI libraries in its /proc/PID/maps, with their SHA-256; None when nobody looked.
+    # MPI libraries in its /proc/PID/maps, with their SHA-256; None: the witness did not look.
     libraries: Mapping[str, str] | None = None
-    shared: tuple[str, ...] = ()  # segments that it has mapped to share with others, after MPI_Init
-    ancestors: tuple[str, ...] = ()  # the programs above it
-    listens: tuple[str, ...] = ()  # where it listened after MPI_Init
-    node_listens: tuple[str, ...] = ()  # where anybody was seen to listen on its node until then
-    # Its modules of impi whose text differs from this checkout's; None: it named none.
+    # Shared memory segments that it had mapped after MPI_Init
+    shared: tuple[str, ...] = ()
+    ancestors: tuple[str, ...] = ()  # programs of its ancestor processes
+    listens: tuple[str, ...] = ()  # its listening sockets after MPI_Init
+    # All listening sockets on its node at any time before that
+    node_listens: tuple[str, ...] = ()
+    # Its modules of impi whose text differs from this checkout's; None: it named no module.
     other_sources: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """Who a rank says it is, and where."""
+    """A rank's own report on its identity and its node."""
 
     size: int | None = None
     nonce: str = ""  # the cell's nonce, as the rank read it
     node_nonce: str = ""  # read from the disk of the node where it runs
-    # The rank's view of the vendor's own world: vendor, size, messages; from the last report.
+    # MPI_COMM_WORLD of the vendor's library: vendor, size, messages; from the last report.
     local: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checks:
-    """The checks of a rank, by its last report."""
+    """The checks of a rank, from its last report."""
 
-    performed: int | None = None  # checks that it performed; None without a last report
-    failures: tuple[Mapping[str, str], ...] = ()  # the failed ones: check, expected, actual
-    figures: Mapping[str, Any] = field(default_factory=dict)  # what its program tells beside them, and nobody judges
+    performed: int | None = None  # number of its checks; None: no last report
+    # The failed ones: check, expected, actual
+    failures: tuple[Mapping[str, str], ...] = ()
+    # Measurements of its program; no item of a verdict uses them
+    figures: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankSeen:
-    """One process started as a rank: its own reports, and observations from outside."""
+    """One process of a rank: its own reports, and observations from outside."""
 
     node: str
     client: int
     pid: int
-    rank: int | None = None  # from its first report; None when there is none
+    rank: int | None = None  # from its first report; None: there is no report
     says: Claims = Claims()
     process: Process = Process()
     checks: Checks = Checks()
-    status: int | None = None  # its wait status, recorded by its wrapper; None while it runs or without record
-    ended: float | None = None  # when it ended (seconds since the epoch, by its node's clock)
-    stack: tuple[str, ...] = ()  # where it stood at the deadline, innermost frame first
-    # When it was started, initialised MPI, and had done its last check; by its node's clock.
+    # Wait status, as its wrapper recorded it; None: it still runs, or there is no record
+    status: int | None = None
+    # When it ended (seconds since the epoch, by its node's clock)
+    ended: float | None = None
+    stack: tuple[str, ...] = ()  # its stack at the deadline, innermost frame first
+    # Times of its start, of MPI_Init, and of its last check, by its node's clock.
     began: float | None = None
     initialised: float | None = None
     done: float | None = None
@@ -79,13 +89,13 @@ class RankSeen:
 
     @property
     def call(self) -> Call | None:
-        """The call that it is in; None outside of any."""
+        """The MPI call in which the rank is at the end of the log; None: it is in no call."""
         return self.calls[-1] if self.calls and self.calls[-1].ended is None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owed:
-    """Messages that the case demands, and how many of them were seen; ranks of MPI_COMM_WORLD."""
+    """Equal messages, demanded and seen, as numbers; ``src``, ``dest``: in MPI_COMM_WORLD."""
 
     src: int
     dest: int
@@ -97,21 +107,21 @@ class Owed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A message that is not as the case demands; ranks of MPI_COMM_WORLD."""
+    """A message that differs from the case's demand; ``src``, ``dest``: in MPI_COMM_WORLD."""
 
     src: int
     dest: int
     tag: int
     expected: str
     actual: str
-    time: float = 0.0  # when it crossed; 0 where none did
+    time: float = 0.0  # when it crossed; 0: it did not
     phase: str = "case"
-    by_receiver: bool = False  # whether it is the receiver that did not do its part
+    by_receiver: bool = False  # whether the receiver failed to do its part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """A message that its receiver has answered by SYNCACK; ranks of MPI_COMM_WORLD."""
+    """A message that its receiver answered by SYNCACK; ``src``, ``dest``: in MPI_COMM_WORLD."""
 
     src: int
     dest: int
@@ -121,121 +131,160 @@ class Answered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostTold:
-    """A host as its labels say (IMPI 2.3.5), and where its connections came from."""
+    """A host by its labels (IMPI 2.3.5), and the source addresses of its connections."""
 
     client: int
     address: str
     port: int
     ranks: tuple[int, ...]  # its procs
-    came_from: tuple[str, ...] = ()  # addresses from which it opened channels (IMPI 2.3.8)
+    # Addresses from which it opened channels (IMPI 2.3.8)
+    came_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartUp:
-    """What clients and the server have said in start-up."""
+    """The commands of clients and server in start-up, as captured."""
 
-    # By client its progress: ``connect``, ``auth``, ``impi``, ``done``, ``fini``; absent: none.
+    # By client: its last step: ``connect``, ``auth``, ``impi``, ``done``, ``fini``; absent: none.
     reached: Mapping[int, str] = field(default_factory=dict)
     # By client: the authentication method that the server chose (IMPI 2.3.3).
     methods: Mapping[int, int] = field(default_factory=dict)
     # By client: the authentication methods that it offered.
     offers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    # By rank: the process id that its client told everybody (P_PID).
+    # By rank: its process id in its client's label P_PID.
     pids: Mapping[int, int] = field(default_factory=dict)
-    clients: tuple[int, ...] = ()  # number of procs of each client, as told to everybody
-    hosts: tuple[HostTold, ...] = ()  # the hosts, as told to everybody
-    # By client: the clients of whose loss the server has told it; absent where of none.
+    # Number of procs of each client, from the labels
+    clients: tuple[int, ...] = ()
+    hosts: tuple[HostTold, ...] = ()  # the hosts, from the labels
+    # By client: the lost clients that the server has reported to it; absent: no client.
     losses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """How messages differ from what the case demands."""
+    """The differences between the captured messages and the demands of the case."""
 
-    missing: tuple[Mismatch, ...] = ()  # messages that the case demands and that did not cross
-    owed: tuple[Owed, ...] = ()  # the missing ones in numbers
-    wrong: tuple[Mismatch, ...] = ()  # messages with other octets than the case demands; in order of time
-    headers: tuple[Mismatch, ...] = ()  # messages with another pk_lsrank or pk_count (IMPI 3.5)
-    extra: tuple[Mismatch, ...] = ()  # messages that nothing demands
+    missing: tuple[Mismatch, ...] = ()  # demanded messages that did not cross
+    owed: tuple[Owed, ...] = ()  # the missing messages as numbers
+    # Messages with other octets than demanded, in order of time
+    wrong: tuple[Mismatch, ...] = ()
+    # Messages with another pk_lsrank or pk_count (IMPI 3.5)
+    headers: tuple[Mismatch, ...] = ()
+    extra: tuple[Mismatch, ...] = ()  # messages without a demand
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """Octets between two nodes that are not in TLS."""
+
+    sender: str  # its address
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSeen:
+    """The connections between nodes, where all must be in TLS."""
+
+    connections: int = 0
+    in_clear: tuple[Unsealed, ...] = ()  # the octets that they carry outside of TLS
+
+
+@dataclass(frozen=True, slots=True)
+class Sealing:
+    """Addresses whose connections must be in TLS, and the secret that none may carry."""
+
+    addresses: tuple[str, ...]
+    secret: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """The content of the captures."""
+    """The decoded content of the captures."""
 
-    untrusted: tuple[str, ...] = ()  # why they prove nothing: dropped packets, a missing canary, holes
-    # Breaches of the protocol in order of time, without what a vendor is known to do.
+    # Reasons not to trust the captures: dropped packets, a missing canary, holes
+    untrusted: tuple[str, ...] = ()
+    # Breaches of the protocol in order of time, without known deviations of vendors.
     breaches: tuple[Breach, ...] = ()
     startup: StartUp = StartUp()
     compared: Compared = Compared()
-    no_channel: tuple[str, ...] = ()  # pairs of hosts of different clients without a channel (IMPI 2.3.8)
+    # Pairs of hosts of different clients without a channel (IMPI 2.3.8)
+    no_channel: tuple[str, ...] = ()
+    # Hosts of a lazy job that have connected without a message
+    needless: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()  # hosts that sent no FINI, by channel (IMPI 3.8)
     # Ranks of the first host or client to close a connection without a FINI on it (3.8, 2.3.7).
     left_first: tuple[int, ...] = ()
-    # Hosts that closed a channel when the other, still there, had sent no FINI (IMPI 3.8).
+    # Hosts that closed a channel before the other host, still alive, sent FINI (IMPI 3.8).
     closed_early: tuple[str, ...] = ()
     # The first SYNCACK for messages of MPI_COMM_WORLD of each source, destination and tag.
     answered: tuple[Answered, ...] = ()
-    last_sent: Mapping[int, float] = field(default_factory=dict)  # by rank: time of its last DATA or DATASYNC packet
+    # By rank: time of its last DATA or DATASYNC packet
+    last_sent: Mapping[int, float] = field(default_factory=dict)
     timeline: tuple[str, ...] = ()
     messages: int = 0  # number of messages between clients
-    standing: Standing | None = None  # open items at the moment of the look; None without a look
+    tls: TlsSeen = TlsSeen()
+    # Unfinished messages at the time of the snapshot; None: there was no snapshot
+    standing: Standing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """What a rank had of a processor."""
+    """The processor time that a rank had, and that it waited for."""
 
     had_s: float
-    waited_s: float | None  # how long it could run and had none; None where the kernel does not count that
+    # Seconds that it was runnable without a processor; None: the kernel does not count them
+    waited_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Observations of a cell that did not end, just before it was ended."""
+    """A snapshot of a cell that did not end by itself, taken just before the lab ended it."""
 
     at: float  # seconds since the epoch, by the nodes' clock
     why: str  # ``the time limit`` or ``an interrupt``
-    # By node and pid: what the kernel says of a rank that is there.
+    # The kernel's state of each living rank, by node and pid.
     processes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    # By node and pid: what a rank has had of a processor which wants one, and has none.
+    # By node and pid: the processor time of runnable ranks.
     starved: Mapping[str, Mapping[int, Share]] = field(default_factory=dict)
-    # By node: the TCP sockets of its ranks, with the octets that wait in them.
+    # By node: the TCP sockets of its ranks, with the octets in their queues.
     sockets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    # By node and pid: where the rank stood, innermost frame first, as seen from outside.
+    # By node and pid: the stack of the rank, innermost frame first, taken from outside.
     stacks: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # gaps in the observation, with reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSeen:
-    """What was done to a job on purpose, and what shows that it happened."""
+    """A fault that the lab caused on purpose, and the proof that it happened."""
 
     kind: str
     phase: str
-    began: bool  # whether all ranks came to the phase, and it was caused
-    lasted_s: float = 0.0  # until it was ended; 0: it was not
+    began: bool  # whether all ranks reached the phase, and the lab caused the fault
+    lasted_s: float = 0.0  # seconds until its end; 0: it was not ended
     victim: int = 0  # the process that got a signal
     what: str = ""  # its command line
-    at: float = 0.0  # when it was hit (seconds since the epoch, by its node's clock)
-    ended: bool = False  # whether it was seen to end after its signal
-    still: bool = False  # whether the kernel had stopped all of its threads
-    thawed_at: float = 0.0  # when it was let go on; 0: it was not
-    frozen: bool = False  # whether it stood still, or the engine had the node frozen, until it was let go on
-    refused: int = 0  # packets that the kernel has dropped or answered by a reset, by its own count
-    times: int = 1  # how often it was caused
-    late: float = 0.0  # seconds that packets were held on average, on the link that held them least
+    at: float = 0.0  # time of the signal (seconds since the epoch, by its node's clock)
+    ended: bool = False  # whether the victim ended after its signal
+    still: bool = False  # whether all its threads were stopped after its signal
+    thawed_at: float = 0.0  # when it was thawed; 0: it was not
+    # Whether it was stopped, or the Docker engine kept the node frozen, until it was thawed
+    frozen: bool = False
+    # Packets that the kernel dropped or answered by a reset, by the kernel's count
+    refused: int = 0
+    times: int = 1  # how many times it was caused
+    # Average delay of packets in seconds, on the link with the smallest average
+    late: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """What is known of the nodes of a cell."""
+    """Facts about the nodes of a cell."""
 
     # By node: SHA-256 of the MPI libraries in its planned vendor's prefix; empty for pure.
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # By node: the path of impi's libmpi for compiled programs; empty: the program is in Python.
     own_libraries: Mapping[str, str] = field(default_factory=dict)
-    # By node with a replaced library: the folder that mapped libraries must come from.
+    # By node with a replaced library: the folder that its mapped libraries must come from.
     prefixes: Mapping[str, str] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)  # by node: its address
     node_nonces: Mapping[str, str] = field(default_factory=dict)
@@ -243,52 +292,77 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """How long a cell took, and by which clock."""
+    """The duration of a cell in seconds, and the offset between its nodes' clocks."""
 
-    clocks_s: float = 0.0  # how far the clocks of two nodes may be apart, in seconds; 0: they have one
+    # Largest offset between the clocks of two nodes; 0: all nodes have one clock
+    clocks_s: float = 0.0
     timed_out: bool = False
     limit_s: float = 0.0
+    # The limit by the clock, stretched if other processes used the processors
+    waited_s: float = 0.0
     seconds: float = 0.0
     began: float = 0.0  # when the cell was begun (seconds since the epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabTold:
-    """What the lab says of itself."""
+    """The lab's own report on the cell."""
 
-    unseen: tuple[str, ...] = ()  # existing hosts that nobody captured on
+    unseen: tuple[str, ...] = ()  # existing hosts without a capture
     leftovers: tuple[str, ...] = ()  # findings of the sweep after the cell
-    # What happened on links that the variant makes worse; None: it makes none worse.
+    # Counters of the links that the variant makes worse; None: it changes no link.
     network: NetworkSeen | None = None
-    trouble: str = ""  # the lab's own fault, in one sentence; empty when it had none
+    trouble: str = ""  # the lab's own fault, in one sentence; empty: it had none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSeen:
+    """The output file of a user's program."""
+
+    node: str  # the first node that has the file
+    size: int
+    sha256: str
+    # The cell, or the user's file, whose output it must equal; empty: nothing to compare with
+    compared_to: str = ""
+    # The place of the first difference, as the end of a sentence; empty: they are equal
+    difference: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """All of it."""
+    """All evidence of a cell."""
 
     captures: bool  # whether all nodes were captured
     lab: LabTold = LabTold()
     nodes: Nodes = Nodes()
     times: Times = Times()
-    hostport: str = ""  # the server's output; empty: nothing in time
+    hostport: str = (
+        ""  # the line HOST:PORT of the server; empty: it did not come in time
+    )
     server: CommandSeen | None = None
     clients: tuple[CommandSeen, ...] = ()
     ranks: tuple[RankSeen, ...] = ()
     wire: Wire | None = None
     told_key: tuple[str, ...] = ()  # commands whose output has the key of the job
-    look: Look | None = None  # None where the cell ended by itself
-    fault: FaultSeen | None = None  # the fault of the variant; None: it has none, or the cell did not come so far
+    look: Look | None = None  # None: the cell ended by itself
+    # The fault of the variant; None: it has no fault, or the cell did not reach its phase
+    fault: FaultSeen | None = None
+    # The user's output file; None: no rank has written it, or the user did not ask for it
+    output: OutputSeen | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """For ``evidence.json``, where the values of parts stand beside all others."""
+        """Return the value of ``evidence.json``: the fields of parts are on the top level."""
+
         value = _flat(asdict(self), "lab", "nodes", "times")
-        value["ranks"] = [_flat(rank, "says", "process", "checks") for rank in value["ranks"]]
+        value["ranks"] = [
+            _flat(rank, "says", "process", "checks") for rank in value["ranks"]
+        ]
         value["wire"] = value["wire"] and _flat(value["wire"], "startup", "compared")
+
         return value
 
 
 def _flat(record: dict[str, Any], *parts: str) -> dict[str, Any]:
-    """Return a record without some parts, but with their values."""
+    """Return a record with the values of its parts in place of the parts."""
     values = {name: value for part in parts for name, value in record[part].items()}
     return values | {name: value for name, value in record.items() if name not in parts}

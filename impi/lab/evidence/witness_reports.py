@@ -1,10 +1,15 @@
-"""The output of the witnesses as evidence about ranks."""
+"""The output of the witnesses as evidence about ranks.
+
+A witness prints JSON lines (``programs/witness.py``): what it saw of each process in /proc, and the
+files that ranks and their wrappers wrote. :func:`read_ranks` joins both by process id, and never
+takes a rank's word for what the witness can see.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,29 +22,63 @@ _PACKAGE = Path(__file__).absolute().parents[2]
 
 @cache
 def planned_sources() -> Mapping[str, str]:
-    """SHA-256 of every module of impi in this checkout, as it is when it is first asked for."""
+    """Return SHA-256 of every module of impi in this checkout, as of the first call.
+
+    Cached: an edit of the checkout in the middle of a run must not turn its cells red.
+    """
     found = {}
+    # By module name, as a rank names its modules: paths differ between nodes.
     for path in _PACKAGE.rglob("*.py"):
         name = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
-        found[name.removesuffix(".__init__")] = hashlib.sha256(path.read_bytes()).hexdigest()
+        found[name.removesuffix(".__init__")] = hashlib.sha256(
+            path.read_bytes()
+        ).hexdigest()
+
     return found
 
 
 def planned_digest() -> str:
-    """One SHA-256 for all planned sources."""
-    return hashlib.sha256(json.dumps(planned_sources(), sort_keys=True).encode()).hexdigest()
+    """Return one SHA-256 for all planned sources."""
+    return hashlib.sha256(
+        json.dumps(planned_sources(), sort_keys=True).encode()
+    ).hexdigest()
 
 
-def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
-    """Return the processes that the node's witness saw; malformed lines are ignored."""
+def read_ranks(
+    node: str, client: int, printed: bytes, mute: Sequence[int] = ()
+) -> list[RankSeen]:
+    """Return the processes that the node's witness saw; malformed lines are ignored.
+
+    ``mute``: the ranks of the client, if they say nothing of themselves.
+    """
+
+    # Three sources by pid: the witness's look, the wrapper's record,
+    # the rank's own files.
     said = _said(printed)
-    files = {name: value for name, value in said.get("files", {}).items() if isinstance(value, dict)}
+    files = {
+        name: value
+        for name, value in said.get("files", {}).items()
+        if isinstance(value, dict)
+    }
     calls: dict[str, str] = said.get("calls", {})
     mapped = {int(item["pid"]): item for item in said.get("identity", [])}
-    wraps = {int(f["pid"]): f for name, f in files.items() if name.startswith("wrap-") and "pid" in f}
-    pids = {int(f["pid"]) for name, f in files.items() if name.startswith(("init-", "done-")) and "pid" in f}
+    wraps = {
+        int(f["pid"]): f
+        for name, f in files.items()
+        if name.startswith("wrap-") and "pid" in f
+    }
+    # Reports without a wrapper's record count, too: a wrapper may have been killed.
+    pids = {
+        int(f["pid"])
+        for name, f in files.items()
+        if name.startswith(("init-", "done-")) and "pid" in f
+    }
+
     found = []
+    # A rank that never reported is seen by its wrapper's record alone.
     for pid in sorted(pids | set(wraps)):
+        # The first report is written after MPI_Init, the last one behind
+        # the last check.
         init, done = files.get(f"init-{pid}", {}), files.get(f"done-{pid}", {})
         look, wrap = mapped.get(pid), wraps.get(pid, {})
         found.append(
@@ -47,20 +86,27 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 node=node,
                 client=client,
                 pid=pid,
-                rank=init.get("rank"),
+                rank=_told_by(wrap, mute, init),
                 says=Claims(
                     size=init.get("size"),
                     nonce=init.get("nonce", ""),
                     node_nonce=init.get("node_nonce", ""),
+                    # The last report counts: the library's count of messages grows until then.
                     local=done.get("local") or init.get("local"),
                 ),
                 process=Process(
-                    libraries=look["libraries"] if look is not None and "error" not in look else None,
+                    # No look and an empty look differ: only the second one says
+                    # that no libmpi is mapped.
+                    libraries=look["libraries"]
+                    if look is not None and "error" not in look
+                    else None,
                     shared=_words(look, "shared"),
                     ancestors=_words(look, "ancestors"),
                     listens=_words(look, "listens"),
                     node_listens=tuple(said.get("listeners", ())),
-                    other_sources=_others(look.get("sources")) if look is not None else None,
+                    other_sources=_others(look.get("sources"))
+                    if look is not None
+                    else None,
                 ),
                 checks=Checks(
                     performed=done.get("performed"),
@@ -76,11 +122,30 @@ def read_ranks(node: str, client: int, printed: bytes) -> list[RankSeen]:
                 calls=read_calls(calls.get(str(pid), "")),
             )
         )
+
     return found
 
 
+def _told_by(
+    wrap: Mapping[str, object], ranks: Sequence[int], init: Mapping[str, object]
+) -> int | None:
+    """Return the rank of a process: as it says, or as its launcher told its wrapper.
+
+    ``ranks``: those of its client, if they say nothing.
+    """
+    if not ranks:
+        rank = init.get("rank")
+        return rank if isinstance(rank, int) else None
+
+    # A compiled program reports nothing. Its wrapper knows the local
+    # rank from the launcher, which counts inside the client.
+    local = wrap.get("local")
+
+    return ranks[local] if isinstance(local, int) and 0 <= local < len(ranks) else None
+
+
 def _words(look: Mapping[str, list[str]] | None, name: str) -> tuple[str, ...]:
-    """One list of what was seen of a process from outside."""
+    """Return one list of the witness's findings about a process."""
     return tuple(look.get(name, ())) if look is not None else ()
 
 
@@ -91,12 +156,19 @@ def _said(printed: bytes) -> dict[str, Any]:
         try:
             value = json.loads(line)
             said[value["kind"]] = value["value"]
+        # The witness may have been ended within a line: the rest still counts.
         except (ValueError, KeyError, TypeError):
             continue
+
     return said
 
 
 def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
-    """Return modules that differ from the plan; None without any modules."""
+    """Return the modules that differ from the plan; None: the process named no module."""
     planned = planned_sources()
-    return tuple(sorted(n for n, digest in sources.items() if planned.get(n) != digest)) if sources else None
+    # A module that the checkout lacks is another text, too: its planned digest is None.
+    return (
+        tuple(sorted(n for n, digest in sources.items() if planned.get(n) != digest))
+        if sources
+        else None
+    )

@@ -8,7 +8,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from impi.lab.judge import items_end, items_fault, items_identity, items_network, items_start
+from impi.lab.judge import (
+    items_end,
+    items_fault,
+    items_identity,
+    items_network,
+    items_own,
+    items_start,
+)
 from impi.lab.judge.cell_facts import Examiner, Facts, Item
 
 _FULFILLED: Final = Item(name="", ok=True)
@@ -40,17 +47,20 @@ ITEMS: Final[dict[str, Examiner]] = {
     "traffic.crossing": items_end.crossing,
     "end.silence": items_end.silence,
     "end.loss": items_end.told,
+    "end.code": items_own.code,
     "end.status": items_end.status,
+    "end.output": items_own.output,
     "end.fini": items_end.fini,
     "end.leftovers": items_end.leftovers,
     "end.secret": items_end.secret,
+    "traffic.sealed": items_end.sealed,
     "traffic.capture": items_end.capture,
     "network.links": items_network.links,
 }
-"""Every item in the order of causes: the first that is not fulfilled says why the job failed.
+"""Every item in the order of causes: the first unfulfilled one says why the job failed.
 
-What is wrong on the wire comes before the ranks' own checks: the sender made it so. What is right
-there and wrong at a rank is that rank's.
+Faults on the wire come before the ranks' own checks: their sender made them. If the wire is right
+and a rank's check is not, the rank is to blame.
 """
 
 FROM_WIRE: Final = frozenset(
@@ -69,40 +79,95 @@ FROM_WIRE: Final = frozenset(
         "end.silence",
         "end.loss",
         "end.fini",
+        "traffic.sealed",
         "traffic.capture",
     }
 )
-"""Items that rest on captures alone."""
+"""Items that rest on captures only."""
+
+OF_TLS: Final = frozenset({"traffic.sealed", "traffic.capture"})
+"""Items of a job in TLS that rest on captures: no other can read them."""
 
 OF_THE_LAB: Final = frozenset({"network.links", "fault.happened"})
-"""Items of what the lab itself has to do to the job: without them a cell shows nothing."""
+"""Items of the lab's own acts on the job: without them a cell shows nothing."""
 
 AFTER_A_FAULT: Final = frozenset(
     {
-        *("start.server", "fault.happened", "identity.library", "identity.source", "identity.world", "placement"),
+        *(
+            "start.server",
+            "fault.happened",
+            "identity.library",
+            "identity.source",
+            "identity.world",
+            "placement",
+        ),
         *("end.status", "end.leftovers", "traffic.capture", "network.links"),
     }
 )
 """Items of a cell whose fault must end the job: how far it came before is a matter of time."""
 
 
-OF_A_HIT: Final = frozenset({"start.server", "fault.happened", "fault.ended", "fault.named", "end.leftovers"})
+OF_A_HIT: Final = frozenset(
+    {"start.server", "fault.happened", "fault.ended", "fault.named", "end.leftovers"}
+)
 """Items of a cell of the fault matrix whose job must end."""
 
 OF_A_HARMLESS_HIT: Final = frozenset(
     {
-        *("start.server", "fault.happened", "identity.library", "identity.source", "identity.world", "placement"),
-        *("traffic.protocol", "end.checks", "end.status", "end.leftovers", "traffic.capture"),
+        *(
+            "start.server",
+            "fault.happened",
+            "identity.library",
+            "identity.source",
+            "identity.world",
+            "placement",
+        ),
+        *(
+            "traffic.protocol",
+            "end.checks",
+            "end.status",
+            "end.leftovers",
+            "traffic.capture",
+        ),
     }
 )
 """Items of a cell of the fault matrix whose job must go on unharmed."""
 
-OF_A_REFUSAL: Final = OF_THE_LAB | {"start.server", "start.refused", "end.leftovers", "end.secret", "traffic.capture"}
+OF_A_CODE: Final = frozenset(
+    {
+        *(
+            "start.server",
+            "identity.library",
+            "identity.source",
+            "identity.world",
+            "placement",
+            "end.code",
+        ),
+        *(
+            "end.output",
+            "end.leftovers",
+            "end.secret",
+            "traffic.capture",
+            "network.links",
+        ),
+    }
+)
+"""Items of a user's program that ends with another exit code than 0, wherever it leaves the job."""
+
+OF_A_REFUSAL: Final = OF_THE_LAB | {
+    "start.server",
+    "start.refused",
+    "end.leftovers",
+    "end.secret",
+    "traffic.capture",
+}
 """Items of a job that must not begin."""
+
+_OF_A_FAULT: Final = ("start.refused", "fault.ended", "fault.named")
 
 
 def examine_items(facts: Facts) -> list[Item]:
-    """All items; without those that rest on captures where the backend has none."""
+    """Yield all items; without captures only those that need none."""
     return [
         replace(next(ITEMS[name](facts), _FULFILLED), name=name)
         for name in ITEMS
@@ -111,12 +176,27 @@ def examine_items(facts: Facts) -> list[Item]:
 
 
 def _is_asked(facts: Facts, name: str) -> bool:
-    """Whether a job of such an end is asked for this item."""
+    """Whether a job with such an end is asked for this item."""
+
+    sealed = facts.settings.get("auth") == "tls"
+    if name in FROM_WIRE and sealed != (name in OF_TLS) and name != "traffic.capture":
+        return False
+
     if facts.ends.refused is not None:
         return name in OF_A_REFUSAL
+
+    if facts.case.own is not None:
+        return (
+            name in OF_A_CODE
+            if facts.conditions.exit_code
+            else name not in (*_OF_A_FAULT, "end.code")
+        )
+
     fault = facts.fault
     if fault is not None and fault.in_matrix:
         return name in (OF_A_HARMLESS_HIT if fault.what.harmless else OF_A_HIT)
+
     if fault is not None and not fault.what.harmless:
         return name in AFTER_A_FAULT
-    return name not in ("start.refused", "fault.ended", "fault.named")
+
+    return name not in (*_OF_A_FAULT, "end.code", "end.output")

@@ -1,4 +1,4 @@
-"""The nodes of a lab, whoever opens it: links between them, commands on them, parties and ranks.
+"""The nodes of a lab, for every backend: links between them, commands on them, parties and ranks.
 
 :mod:`.interface` is the contract that every backend meets.
 """
@@ -33,7 +33,14 @@ from impi.lab.nodes.links import (
     both_ways,
     parse_links,
 )
-from impi.lab.nodes.parties import core_vendors, deviations, is_remote, node_names, node_prefix, parse_parties
+from impi.lab.nodes.parties import (
+    core_vendors,
+    deviations,
+    is_remote,
+    node_names,
+    node_prefix,
+    parse_parties,
+)
 from impi.lab.nodes.roster import Roster
 from impi.lab.nodes.topology import ClientShape, Topology, parse_topology
 

@@ -1,7 +1,8 @@
-"""The interface of a backend to the lab: nodes that run argument vectors, and captures of traffic.
+"""The interface that a backend implements: nodes that run commands, and captures of traffic.
 
-A *node* is a machine or container (``server``, ``c1n0``); the protocol's *host* is another thing.
-Every function below raises :class:`impi.base.errors.LabError` when the lab itself fails.
+A *node* is a machine or container (``server``, ``c1n0``). The *host* of the protocol is something
+else: it owns channels. Every function below raises :class:`impi.base.errors.LabError` if the lab
+itself fails.
 """
 
 from __future__ import annotations
@@ -16,55 +17,61 @@ from impi.lab.nodes.topology import Topology
 
 ON_LOOPBACK: Final = "local"
 ON_HOSTS: Final = "ssh:"
-"""The beginning of the name of a backend of existing hosts; the path of their file follows."""
+"""The prefix of a backend's name for existing hosts; the path of the file of hosts follows."""
 ON_SWARM: Final = "swarm"
 """The name of the backend of a Docker swarm."""
 ON_KUBERNETES: Final = "kubernetes"
-"""The beginning of the name of a backend of a Kubernetes cluster; ``:NAMESPACE`` follows."""
+"""The prefix of a backend's name for a Kubernetes cluster; ``:NAMESPACE`` may follow."""
 TTL_S: Final = 2 * 3600.0
 """Default lifetime of a lab, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Settings of a lab beyond its shape."""
+    """The settings of a lab, without its vendors and topology."""
 
-    ttl_s: float = TTL_S  # lifetime in seconds: then its nodes end by themselves, even if their opener is gone
+    # Seconds until its nodes end by themselves, even if the process that opened it has ended
+    ttl_s: float = TTL_S
     name: str = ""  # the user's name for it
-    publish: bool = False  # reach SSH by ports on 127.0.0.1, also where the nodes' addresses could be reached
-    six: bool = False  # whether nodes know each other by IPv6 addresses only
-    compiled: bool = False  # whether nodes have the cases' programs in C, where the backend has images of such
+    # Whether SSH is reached by ports on 127.0.0.1, even if the nodes' addresses are reachable
+    publish: bool = False
+    six: bool = False  # whether nodes use only IPv6 addresses for each other
+    # Whether nodes have the cases' programs in C, if the backend has images with these
+    compiled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build:
-    """A developer's own build of an MPI library, in the place of the usual one."""
+    """A build of an MPI library that takes the place of the usual one (``--replace``)."""
 
     vendor: str
-    origin: str  # a folder of this machine, or an image, as the user named it
-    prefix: str  # where it is on a node: what processes map must be below it
-    libraries: tuple[str, ...]  # SHA-256 of its MPI libraries, taken from its origin and not from a node
-    digest: str  # one digest of all these, or the image's id
+    origin: str  # a folder on this machine or an image, as the user wrote it
+    prefix: str  # its folder on a node: mapped libraries must be below it
+    # SHA-256 of its MPI libraries, read at the origin and not on a node
+    libraries: tuple[str, ...]
+    digest: str  # one digest of all of them, or the image's id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabSeen:
-    """A lab of any user, or the remains of one."""
+    """A lab of any user, or the remains of a lab, as :class:`Inventory` finds it."""
 
     lab: str
     labels: Mapping[str, str]
-    parts: tuple[str, ...]  # its parts, as text
+    parts: tuple[str, ...]  # descriptions of its parts, such as containers
     state: str  # ``running``, ``kept`` or ``left over``
     age_s: float
-    left_s: float  # until its time is over
+    left_s: float  # seconds until its lifetime ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAccess:
-    """The address and port of one node."""
+    """The addresses of one node, and the way to reach its SSH."""
 
     address: str  # on the lab's own network
-    host: str = ""  # where its SSH listens, as seen from here; empty where there is none
+    host: str = (
+        ""  # address of its sshd, as reached from this machine; empty: there is none
+    )
     port: int = 0
     container: str = ""
     home: str = ""
@@ -72,9 +79,10 @@ class NodeAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Everything that another process needs to use a lab.
+    """All that another process needs to use a lab.
 
-    A lab has it from the beginning, as its lease: nodes, variables and keys come at its start.
+    It exists before the lab's start, as the lease of the lab. The start adds nodes, variables and
+    keys.
     """
 
     backend: str
@@ -82,136 +90,148 @@ class Access:
     run: str
     vendors: tuple[str, ...]
     topology: Topology
-    expires: float  # when its time is over, in seconds since the epoch
+    expires: float  # end of its lifetime, in seconds since the epoch
     nodes: Mapping[str, NodeAccess] = field(default_factory=dict)
-    # Variables by node, for what runs on it.
+    # By node: environment variables of every command on it.
     environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     python: str = ""
     user: str = ""
     private_key: str = ""
-    host_key: str = ""  # the one public key of all its nodes
+    host_key: str = ""  # public SSH host key, which all its nodes share
     images: Mapping[str, str] = field(default_factory=dict)
     builds: Mapping[str, Build] = field(default_factory=dict)
 
 
 class RunningCommand(Protocol):
-    """A command under way on a node, in a session of its own under a starter of the lab."""
+    """A command that runs on a node: a starter of the lab runs it in a session of its own."""
 
     @property
     def pid(self) -> int:
-        """Its process id on the node; 0: not known yet."""
+        """The process id of the command on the node; 0: not known yet."""
 
     def poll(self) -> Completed | None:
-        """The outcome, or None while it runs. Never blocks."""
+        """Return the outcome, or None while the command runs. Never blocks."""
 
     def wait(self, timeout_s: float) -> Completed:
-        """Wait for the outcome; at the deadline the whole session is ended and ``code`` is None."""
+        """Return the outcome, waiting up to ``timeout_s``.
+
+        After that the starter ends the session, and ``code`` of the outcome is None.
+        """
 
     def stdout(self) -> bytes:
-        """The output so far."""
+        """Return the standard output until now."""
 
     def stderr(self) -> bytes:
-        """The errors and reports so far."""
+        """Return the standard error until now, with reports of the starter."""
 
     def stop(self) -> Completed:
-        """End the whole session now (TERM, then KILL) and say how it ended."""
+        """End the whole session now (TERM, then KILL), and return the outcome."""
 
 
 class Node(Protocol):
-    """One machine of the lab."""
+    """One node of the lab, a machine or container."""
 
     name: str
     address: str  # the numeric address on the lab's network
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] = ...) -> RunningCommand:
-        """Start and return at once."""
+    def start(
+        self, argv: Sequence[str], *, env: Mapping[str, str] = ...
+    ) -> RunningCommand:
+        """Start a command, and return without waiting for it."""
 
     def read(self, path: str) -> bytes | None:
-        """A file's content, or None if there is none."""
+        """Return the content of a file; None: there is no such file."""
 
     def write(self, path: str, data: bytes, *, mode: int = ...) -> None:
-        """Put a file there, with the folders above it."""
+        """Write a file, and make missing folders of its path."""
 
 
 def run_on(
-    node: Node, argv: Sequence[str], *, env: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    node: Node,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
 ) -> Completed:
-    """Run the command on the node until its end or its deadline, and return how it ended."""
+    """Run a command on a node until its end or the deadline, and return the outcome."""
     return node.start(argv, env=env or {}).wait(timeout_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capture:
-    """Traffic of one node's interface during one cell (pcap octets), and its credibility."""
+    """The packets of one node during one cell (pcap), and the values that tell if it is whole."""
 
     node: str
     pcap: bytes
-    dropped: int  # packets that the kernel dropped while capturing, by tcpdump's own account
-    canaries: tuple[bytes, bytes]  # UDP payloads that must be first and last in it: sent before and after the cell
-    # The node's clock is ahead of ours by at least and at most so many seconds. Zeros: all nodes
-    # have our clock.
+    # Packets that the kernel dropped while capturing, by tcpdump's own account
+    dropped: int
+    # Payloads of the UDP packets that must be its first and last: the canaries of the cell
+    canaries: tuple[bytes, bytes]
+    # Bounds of the seconds by which the node's clock is ahead of this machine's; zeros:
+    # all nodes have this machine's clock.
     ahead_s: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """Where processes of a lab stand."""
+    """The stacks of processes in a lab."""
 
-    # By node and pid; innermost frame first, as Python's faulthandler writes them.
+    # Frames by node and pid, innermost first, as Python's faulthandler writes them.
     frames: Mapping[str, Mapping[int, tuple[str, ...]]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()  # gaps in the observation, with reasons
 
 
 class Lab(Protocol):
-    """Running nodes for one (vendors, topology), reused by cells, discarded after a non-pass."""
+    """The running nodes for vendors and a topology, for many cells until one does not pass."""
 
     access: Access  # name, vendors, topology, interpreter, variables by node and builds
     server: Node
-    # ``clients[i][j]`` is node j of client i, named ``c{i}n{j}``; a remote party has none.
+    # ``clients[i][j]`` is node j of client i, named ``c{i}n{j}``; a remote party has no nodes.
     clients: Sequence[Sequence[Node]]
-    captures: bool  # whether all nodes are captured; only then can a cell *pass* with evidence
-    unseen: Sequence[str]  # names of existing hosts that nobody captures on
+    # Whether all nodes are captured; if not, a pass is self-reported (~)
+    captures: bool
+    unseen: Sequence[str]  # names of existing hosts without a capture
     software: Mapping[str, str]  # image ids and package versions, for the records
 
     @property
     def network(self) -> Network | None:
-        """None where the backend cannot change it (:meth:`Backend.no_network` says why)."""
+        """The lab's network; None: the backend cannot change it (:meth:`Backend.no_network`)."""
 
     def begin_capture(self) -> None:
-        """Mark the beginning of a cell on every node's capture (canary sent and seen)."""
+        """Mark the beginning of a cell in every node's capture by a canary, sent and seen."""
 
     def end_capture(self) -> list[Capture]:
-        """Mark the end and fetch what lies between; empty where the backend has no captures."""
+        """Send the last canaries, and return the captures; empty: the backend has no captures."""
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
-        """Return these processes' stacks by node, seen from outside. Never raises."""
+        """Return the stacks of these processes by node, taken from outside. Never raises."""
 
     def residue(self, known: Collection[str] = ...) -> list[str]:
-        """Return leftovers between two cells: processes, segments, listening ports, files.
+        """Return leftovers after a cell: processes, segments, listening ports, files.
 
-        ``known``: what earlier cells have left.
+        ``known``: leftovers of earlier cells, which are left out.
         """
 
     def hold(self) -> None:
-        """Let it outlive this process until its time is over; :meth:`close` then only lets go."""
+        """Let the lab outlive this process until its lifetime ends; :meth:`close` then keeps it."""
 
     def close(self) -> None:
-        """Remove every node, network and folder of this lab. May be called twice."""
+        """Remove every node, network and folder of this lab. A second call does nothing."""
 
 
 class Inventory(Protocol):
     """All labs of one backend on this machine, running or left over."""
 
     def find(self) -> list[LabSeen]:
-        """Return all labs on this machine, and rests of labs."""
+        """Return all labs of this backend, and remains of labs."""
 
     def remove(self, seen: LabSeen) -> list[str]:
-        """Remove all parts of the lab; return descriptions."""
+        """Remove all parts of the lab, and return a description of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One line of ``impilab doctor``: the object of a check, its result, and the cure."""
+    """One line of ``impilab doctor``: what was checked, the result, and the cure."""
 
     subject: str
     ok: bool
@@ -221,39 +241,53 @@ class Finding:
 
 
 class Backend(Protocol):
-    """``docker`` or ``local``."""
+    """A kind of labs: ``docker``, ``local``, a swarm, a Kubernetes cluster, existing hosts."""
 
     name: str
     inventory: Inventory
-    builds: Mapping[str, Build]  # by vendor: the build that :meth:`prepare` has put in the place of the usual library
+    # By vendor: the build that :meth:`prepare` has put in place of the usual library
+    builds: Mapping[str, Build]
 
     def doctor(self) -> list[Finding]:
-        """Examine everything a run needs; changes nothing."""
+        """Check everything that a run needs, without changing it."""
 
-    def prepare(self, vendors: Sequence[str], builds: Mapping[str, str] = ..., *, compiled: bool = ...) -> None:
+    def prepare(
+        self,
+        vendors: Sequence[str],
+        builds: Mapping[str, str] = ...,
+        *,
+        compiled: bool = ...,
+    ) -> None:
         """Build missing images and prefixes, with messages on stderr.
 
-        ``builds``: by vendor, a local folder or an image to use from now on; UsageError: one is
-        none. ``compiled``: whether some labs need the cases' programs in C.
+        ``builds``: by vendor, a local folder or an image to use from now on. ``compiled``: whether
+        some labs need the cases' programs in C. UsageError: a build is neither folder nor image.
         """
 
     def supports(self, topology: Topology, vendors: Sequence[str] = ...) -> str:
-        """Empty when it can run this topology of these vendors, else the reason why not."""
+        """Return the reason why this topology of these vendors cannot run; empty: it can."""
 
     def no_machine(self, machine: str) -> str:
-        """Return why nodes of that machine (Debian's name) cannot be had; empty if they can."""
+        """Return the reason why no node can be of that architecture (by Debian's name), or ""."""
 
     def no_network(self) -> str:
-        """Empty when it can change the network of a lab, else the reason why not."""
+        """Return the reason why the network of a lab cannot be changed; empty: it can."""
 
-    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms = ...) -> Lab:
-        """Start a lab; ``run`` is the run's name, for labels."""
+    def open(
+        self,
+        vendors: Sequence[str],
+        topology: Topology,
+        *,
+        run: str,
+        terms: Terms = ...,
+    ) -> Lab:
+        """Start a lab, and return it. ``run``: the name of the run, for the labels of its parts."""
 
     def attach(self, access: Access) -> Lab:
-        """Open a kept lab with the present impi; LabError: the lab is gone."""
+        """Return a kept lab, with the impi of this checkout on it. LabError: the lab has ended."""
 
     def network(self, access: Access) -> Network:
-        """Return the network of a kept lab; LabError: the lab is gone, or it cannot be changed."""
+        """Return the network of a kept lab. LabError: the lab is gone, or it has none to change."""
 
     def logs(self, access: Access, node: str) -> str:
-        """Return the log of a node's own server; LabError: the lab is gone."""
+        """Return the log of a node's own server. LabError: the lab is gone."""

@@ -8,7 +8,7 @@ round trip takes twice the delay.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -18,11 +18,12 @@ from impi.base.units import SECOND, parse_bit_rate, parse_share, parse_time, sho
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSettings:
-    """What a link does to packets of one direction; 0: nothing."""
+    """The settings of a link in one direction; 0: no change."""
 
     delay: float = 0.0  # seconds
-    jitter: float = 0.0  # the delay is evenly spread by so many seconds more or less; packets stay in order
-    loss: float = 0.0  # this share of the packets does not arrive
+    # the delay is evenly spread by up to this many seconds more or less, in order
+    jitter: float = 0.0
+    loss: float = 0.0  # this share of the packets is lost
     reorder: float = 0.0  # this share of the packets overtakes those that are delayed
     rate: float = 0.0  # octets a second
 
@@ -40,77 +41,119 @@ LINK_KEYS: Final = ("delay", "jitter", "loss", "reorder", "rate")
 
 
 def parse_link(text: str) -> LinkSettings:
-    """The settings of a profile's name, or of a list of settings.
+    """Return the settings of a profile's name, or of a list of settings.
 
     Raises:
         UsageError: it is neither.
     """
+
     if text in PROFILES:
         return PROFILES[text]
+
     given: dict[str, str] = {}
     for part in text.split("+"):
         key, colon, value = part.partition(":")
         if not colon or key not in LINK_KEYS or key in given:
-            raise UsageError(f"{text!r} is no link; write {', '.join(PROFILES)}, or settings such as {FORM}")
+            raise UsageError(
+                f"{text!r} is not a link; write {', '.join(PROFILES)}, or settings such as {FORM}"
+            )
+
         given[key] = value
+
     return link_of(given)
 
 
-def parse_links(text: str, nodes: Sequence[str] | None = None) -> dict[Direction, LinkSettings]:
-    """The links of ``wan``, or of ``c0-c1@delay:20ms~c1-server@wan``: of two parties each.
+def parse_links(
+    text: str, nodes: Sequence[str] | None = None
+) -> dict[Direction, LinkSettings]:
+    """Return the links of ``wan``, or of ``c0-c1@delay:20ms~c1-server@wan``, each of two parties.
 
-    ``nodes``: all of the lab; None: only whether the text is one.
+    ``nodes``: all nodes of the lab; None: only the form of the text is checked.
 
     Raises:
         UsageError: it is none, or the lab has no such party.
     """
+
     if "@" not in text:
         return dict.fromkeys(between_parties(nodes or ()), parse_link(text))
+
     found: dict[Direction, LinkSettings] = {}
     for part in text.split("~"):
         pair, at, settings = part.partition("@")
+
         parties = pair.split("-")
         if not at or len(set(parties)) != 2 or not all(map(_PARTY.fullmatch, parties)):
-            raise UsageError(f"{part!r} is no link of two parties; write such as c0-c1@delay:20ms or c1-server@wan")
+            raise UsageError(
+                f"{part!r} is not a link of two parties; write such as c0-c1@delay:20ms or c1-server@wan"
+            )
+
         link = parse_link(settings)
         if nodes is not None:
-            groups = [[node for node in nodes if party_of(node) == party] for party in parties]
+            groups = [
+                [node for node in nodes if party_of(node) == party] for party in parties
+            ]
             if not all(groups):
-                raise UsageError(f"{part!r}: the lab has no {parties[0] if not groups[0] else parties[1]}")
+                raise UsageError(
+                    f"{part!r}: the lab has no {parties[0] if not groups[0] else parties[1]}"
+                )
+
             found.update(dict.fromkeys(both_ways(*groups), link))
+
     return found
 
 
+_PARSERS: Final[Mapping[str, Callable[[str], float]]] = {
+    "delay": lambda text: parse_time(text) / SECOND,
+    "jitter": lambda text: parse_time(text) / SECOND,
+    "loss": parse_share,
+    "reorder": parse_share,
+    "rate": lambda text: float(parse_bit_rate(text)),
+}
+
+
 def link_of(given: Mapping[str, str]) -> LinkSettings:
-    """The settings of such words by key; UsageError: one is wrong, or two contradict."""
-    link = LinkSettings(
-        delay=parse_time(given.get("delay", "0")) / SECOND,
-        jitter=parse_time(given.get("jitter", "0")) / SECOND,
-        loss=parse_share(given.get("loss", "0%")),
-        reorder=parse_share(given.get("reorder", "0%")),
-        rate=float(parse_bit_rate(given["rate"])) if "rate" in given else 0.0,
-    )
+    """Return the settings of words by key. UsageError: one is wrong, or two contradict."""
+
+    values = {}
+    for key, text in given.items():
+        try:
+            values[key] = _PARSERS[key](text)
+        except UsageError as error:
+            raise UsageError(f"{key} {text}: {error.message}") from None
+
+    link = LinkSettings(**values)
     if link.jitter > link.delay:
-        raise UsageError(f"a jitter of {given['jitter']} needs a delay as long at least")
+        raise UsageError(
+            f"a jitter of {given['jitter']} needs a delay as long at least"
+        )
+
     if link.reorder and not link.delay:
         raise UsageError("reorder needs a delay: nothing can be overtaken without one")
+
     if link.loss == 1.0:
         raise UsageError("a loss of 100% is a partition; write fault=partition@PHASE")
+
     return link
 
 
 def show_link(link: LinkSettings) -> str:
-    """The settings in words."""
+    """Return the settings in words."""
+
     parts = [f"delay {link.delay * 1e3:g} ms"] if link.delay else []
     parts += [f"jitter {link.jitter * 1e3:g} ms"] if link.jitter else []
-    parts += [f"{name} {share:.3g} %" for name in ("loss", "reorder") if (share := 100 * getattr(link, name))]
+    parts += [
+        f"{name} {share:.3g} %"
+        for name in ("loss", "reorder")
+        if (share := 100 * getattr(link, name))
+    ]
     parts += [f"rate {show_rate(round(link.rate))}"] if link.rate else []
+
     return ", ".join(parts) or "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSeen:
-    """One direction of a link: what was asked for, and what happened by the counters of both."""
+    """One direction of a link: its settings, and counts of the kernel and of the queue."""
 
     source: str
     target: str
@@ -121,7 +164,7 @@ class LinkSeen:
     lost: int = 0  # packets dropped for the loss
     overflowed: int = 0  # packets dropped because the rate left no room
     overtook: int = 0  # packets that overtook others
-    mean: float = 0.0  # seconds that a packet was held
+    mean: float = 0.0  # seconds that packets were held
     shortest: float = 0.0
     longest: float = 0.0
 
@@ -136,7 +179,7 @@ class LinkSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutSeen:
-    """One direction that is cut: packets that the kernel has refused, by its own count."""
+    """One direction that is cut, with the kernel's own count of refused packets."""
 
     source: str
     target: str
@@ -149,16 +192,21 @@ class CutSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSeen:
-    """A node behind a gateway: packets that the gateway has forwarded, by the kernel's count."""
+    """A node behind a gateway, with the kernel's count of packets that the gateway forwarded."""
 
     node: str
     gateway: str
     out: int
-    back: int  # those for the node
-    translated: int = 0  # connections for which the gateway's address took the place of the node's
+    back: int  # packets for the node
+    # Connections in which the gateway's address stood for the node's
+    translated: int = 0
 
     def __str__(self) -> str:
-        more = f", {self.translated} connections by its own address" if self.translated else ""
+        more = (
+            f", {self.translated} connections by its own address"
+            if self.translated
+            else ""
+        )
         return f"{self.node} by {self.gateway}: {self.out} packets out, {self.back} back{more}"
 
 
@@ -170,7 +218,8 @@ class NetworkSeen:
     cuts: tuple[CutSeen, ...] = ()
     routes: tuple[RouteSeen, ...] = ()
     second: tuple[str, ...] = ()  # nodes that have a second address
-    overrun: int = 0  # packets that the kernel dropped because our queue was too slow: nobody asked for that
+    # packets that the kernel dropped because our queue was too slow, which no setting asked for
+    overrun: int = 0
 
 
 Direction = tuple[str, str]
@@ -178,61 +227,71 @@ Direction = tuple[str, str]
 
 
 class Network(Protocol):
-    """The network of a lab; LabError: the lab cannot do it."""
+    """The network of a lab. All methods raise LabError if the lab cannot do it."""
 
     def set_links(self, links: Mapping[Direction, LinkSettings]) -> None:
-        """From now on these directions are so; others stay as they are."""
+        """Give these directions their settings from now on; leave others as they are."""
 
     def prepare(self, nodes: Sequence[str]) -> None:
-        """Make ready what takes time, for changes of what these nodes receive."""
+        """Prepare slow parts of later changes to what these nodes receive."""
 
     def cut(self, directions: Sequence[Direction], how: str) -> None:
-        """``drop`` packets of these directions, ``reset`` connections, or refuse only ``syn``.
+        """Refuse packets: ``drop`` all, ``reset`` connections, or refuse ``syn`` (new ones).
 
-        ``direct``: what has come by no gateway.
+        ``direct``: packets that no gateway has forwarded.
         """
 
-    def route(self, via: Mapping[Direction, str], behind: Mapping[str, Sequence[str]], translated: bool) -> None:
-        """From now on, what goes in these directions goes through a gateway each.
+    def route(
+        self,
+        via: Mapping[Direction, str],
+        behind: Mapping[str, Sequence[str]],
+        translated: bool,
+    ) -> None:
+        """Send these directions through a gateway each, from now on.
 
-        ``behind``: the nodes behind each gateway; ``translated``: by its own address.
+        ``behind``: the nodes behind each gateway; ``translated``: by the gateway's address.
         """
 
     def add_second(self, nodes: Sequence[str], known_to: Sequence[str] = ()) -> None:
-        """Give each a second address, on a network that leads nowhere.
+        """Give each node a second address, on a network that leads nowhere.
 
-        ``known_to``: nodes that reach it all the same, by the first address.
+        ``known_to``: nodes that reach the second address all the same, by the first one.
         """
 
     def heal(self, directions: Sequence[Direction], how: str) -> None:
-        """The contrary of :meth:`cut`."""
+        """Undo :meth:`cut`."""
 
     def seen(self) -> NetworkSeen:
-        """What has happened so far."""
+        """Return what has happened until now."""
 
     def clear(self) -> None:
-        """All is as in the beginning, and the counters are gone."""
+        """Undo all changes, and drop the counts."""
 
     def kill(self, node: str) -> bool:
-        """End a node and all its processes for good; whether it is gone. The lab lacks it then."""
+        """End a node and all its processes for good; return whether it is gone."""
 
     def freeze(self, node: str) -> None:
-        """Stop all processes of a node; its kernel goes on, and answers at TCP."""
+        """Stop all processes of a node; its kernel still answers at TCP."""
 
     def thaw(self, node: str) -> bool:
-        """Let them go on; whether they were stopped until now."""
+        """Let a node go on; return whether it was stopped until now."""
 
 
 def both_ways(ones: Sequence[str], others: Sequence[str]) -> list[Direction]:
-    """All directions between two groups of nodes."""
-    return [pair for one in ones for other in others for pair in ((one, other), (other, one))]
+    """Return all directions between two groups of nodes."""
+    return [
+        pair
+        for one in ones
+        for other in others
+        for pair in ((one, other), (other, one))
+    ]
 
 
 def between_parties(nodes: Sequence[str]) -> list[Direction]:
-    """All directions between nodes of different clients, and those from and to the server."""
+    """Return all directions between nodes of different clients, and from and to the server."""
     return [(a, b) for a in nodes for b in nodes if party_of(a) != party_of(b)]
 
 
 def party_of(node: str) -> str:
-    """``c1`` of ``c1n0``; the server is one of its own."""
+    """Return ``c1`` of ``c1n0``; the server is a party of its own."""
     return node.partition("n")[0] if node != "server" else node

@@ -23,17 +23,30 @@ def new_vendor(images: Path, name: str) -> list[Path]:
     Raises:
         UsageError: the name is none, or is taken.
     """
+
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a vendor: write small letters and digits, a letter first")
+        raise UsageError(
+            f"{name!r} is not a name of a vendor: write small letters and digits, a letter first"
+        )
+
     folder = images / name
     if name in (*_TAKEN, *names()) or folder.exists():
-        raise UsageError(f"{name!r} is taken: there is {folder}, or the lab uses the name itself")
+        raise UsageError(
+            f"{name!r} is taken: there is {folder}, or the lab uses the name itself"
+        )
+
     folder.mkdir(parents=True)
+
     written = []
     for source in _TEMPLATE:
-        text = files("impi.lab.nodes").joinpath("vendor_template", source).read_text("utf-8")
+        text = (
+            files("impi.lab.nodes")
+            .joinpath("vendor_template", source)
+            .read_text("utf-8")
+        )
         path = folder / (f"{name}.toml" if source == _MANIFEST else source)
-        path.write_text(text.replace("NAME", name))
+        path.write_text(text.replace("NAME", name), "utf-8")
         path.chmod(0o755 if source in _SCRIPTS else 0o644)
         written.append(path)
+
     return written

@@ -17,11 +17,11 @@ KNOWN_DEVIATIONS: Final[Mapping[str, str]] = {
     "native-data": "user data is in the sender's own form, not external32 (IMPI 1.2.2)",
     "reduce-on-p2p": "messages of Reduce have the point-to-point context (IMPI 4.3)",
 }
-"""What a vendor may be known to do against IMPI 0.0, without a verdict against every cell of it."""
+"""Deviations from IMPI 0.0 that a manifest may declare, without failing each cell of the vendor."""
 
 
 def deviations(vendor: str) -> frozenset[str]:
-    """Return the known deviations of ``NAME`` or ``NAME@VERSION``, as its manifest says."""
+    """Return the known deviations of ``NAME`` or ``NAME@VERSION``, from its manifest."""
     return frozenset(manifest(vendor).deviations)
 
 
@@ -37,6 +37,7 @@ def parse_parties(text: str) -> tuple[str, ...]:
             manifest(vendor)
         except UsageError as error:
             raise UsageError(f"parties {text!r}: {error.message}") from None
+
     return parties
 
 
@@ -46,14 +47,17 @@ def core_vendors() -> tuple[str, ...]:
 
 
 def is_remote(vendor: str) -> bool:
-    """Return whether somebody else starts the party, on a machine that the lab does not see."""
+    """Whether somebody else starts the party, on a machine that the lab does not see."""
     return manifest(vendor).kind == "remote"
 
 
 def node_names(topology: Topology, parties: Sequence[str]) -> list[list[str]]:
-    """Return the names of the lab's nodes, ``c{i}n{j}``, by client; a remote party has none."""
+    """Return the names of the lab's nodes, ``c{i}n{j}``, by client; a remote party has no nodes."""
     clients = enumerate(zip(topology.clients, parties, strict=True))
-    return [[] if is_remote(vendor) else [f"c{i}n{j}" for j in range(shape.nodes)] for i, (shape, vendor) in clients]
+    return [
+        [] if is_remote(vendor) else [f"c{i}n{j}" for j in range(shape.nodes)]
+        for i, (shape, vendor) in clients
+    ]
 
 
 def node_prefix(vendor: str) -> str:

@@ -30,11 +30,15 @@ class Roster:
     def of(cls, topology: Topology, vendors: Sequence[str]) -> Roster:
         places = [
             (client, f"c{client}n{node}", vendor)
-            for client, (shape, vendor) in enumerate(zip(topology.clients, vendors, strict=True))
+            for client, (shape, vendor) in enumerate(
+                zip(topology.clients, vendors, strict=True)
+            )
             for node in range(shape.nodes)
             for _ in range(shape.procs_per_node)
         ]
-        return cls(tuple(PlannedRank(rank, *place) for rank, place in enumerate(places)))
+        return cls(
+            tuple(PlannedRank(rank, *place) for rank, place in enumerate(places))
+        )
 
     @property
     def near(self) -> list[PlannedRank]:
@@ -61,16 +65,23 @@ class Roster:
         return [r.rank for r in self.ranks if r.node == node]
 
     def hosts(self, of: str) -> list[int]:
-        """The host of each rank, if each ``proc``, ``node`` or ``client`` has one of its own.
+        """Return each rank's host number; each ``proc``, ``node`` or ``client`` has its own host.
 
         An MPI that speaks IMPI itself has one for each client.
         """
+
         owners = []
         for planned in self.ranks:
             each = of if manifest(planned.vendor).kind == "backed" else "client"
-            owner = {"proc": f"rank {planned.rank}", "node": planned.node, "client": f"client {planned.client}"}
+            owner = {
+                "proc": f"rank {planned.rank}",
+                "node": planned.node,
+                "client": f"client {planned.client}",
+            }
             owners.append(owner[each])
+
         order = list(dict.fromkeys(owners))
+
         return [order.index(owner) for owner in owners]
 
     def masters(self) -> list[int]:
@@ -80,6 +91,8 @@ class Roster:
         return self.client(one) != self.client(other)
 
     def label(self, rank: int) -> str:
-        """``client 1 (openmpi) rank 3 on c1n0``."""
+        """Return a rank in words: ``client 1 (openmpi) rank 3 on c1n0``."""
         planned = self.ranks[rank]
-        return f"client {planned.client} ({planned.vendor}) rank {rank} on {planned.node}"
+        return (
+            f"client {planned.client} ({planned.vendor}) rank {rank} on {planned.node}"
+        )

@@ -34,7 +34,7 @@ class Topology:
     clients: tuple[ClientShape, ...]
 
     def __post_init__(self) -> None:
-        """UsageError: there are more clients than IMPI allows."""
+        """Raise UsageError: there are more clients than IMPI allows."""
         if len(self.clients) > _MAX_CLIENTS:
             raise UsageError(
                 f"topology {str(self)!r} has {len(self.clients)} clients; IMPI allows {_MAX_CLIENTS} (2.3.5)"
@@ -48,13 +48,15 @@ class Topology:
         return sum(c.np for c in self.clients)
 
     def check(self, vendors: Sequence[str]) -> None:
-        """UsageError: there is not one vendor for each client."""
+        """Raise UsageError: the number of vendors is not that of clients."""
         if len(vendors) != len(self.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(self.clients)} clients of {self}")
+            raise UsageError(
+                f"{len(vendors)} vendors do not fit the {len(self.clients)} clients of {self}"
+            )
 
 
 def parse_topology(token: str) -> Topology:
-    """Parse a token such as ``2x2+1x4``; UsageError names its fault."""
+    """Return the topology of a token such as ``2x2+1x4``. UsageError names its fault."""
     shapes = []
     for part in token.split("+"):
         match = _CLIENT.fullmatch(part)
@@ -62,5 +64,7 @@ def parse_topology(token: str) -> Topology:
             raise UsageError(
                 f"topology {token!r}: {part!r} is not NODESxPROCS; write a client with 2 nodes of 4 procs as 2x4"
             )
+
         shapes.append(ClientShape(int(match[1]), int(match[2])))
+
     return Topology(tuple(shapes))

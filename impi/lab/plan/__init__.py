@@ -1,1 +1,1 @@
-"""Which cells there are, and which of them a run consists of."""
+"""All cells, and the choice of those that a run consists of."""

@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, did_you_mean
 from impi.base.files import read_toml
 from impi.lab.nodes import ClientShape, Topology, parse_parties, parse_topology
 from impi.lab.plan.cluster_networks import NETWORK_KEYS, network_settings
@@ -45,7 +45,8 @@ class Cluster:
     topology: Topology
     parties: tuple[str, ...] = ()  # the vendors that the file names, or none
     description: str = ""
-    settings: Mapping[str, str] = field(default_factory=dict)  # settings of the variant of its cells
+    # Settings of its cells' variants
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_cluster(text: str, folder: Path) -> Cluster:
@@ -54,38 +55,56 @@ def find_cluster(text: str, folder: Path) -> Cluster:
     Raises:
         UsageError: it is none of these, or the file is wrong.
     """
+
     if text.endswith(".toml"):
         return _read(Path(text))
+
     path = folder / f"{text}.toml"
     if "/" not in text and path.is_file():
         return _read(path)
+
     try:
         return Cluster(name=text, topology=parse_topology(text))
     except UsageError as error:
-        names = ", ".join(c.name for c in list_clusters(folder)) or "none"
-        raise UsageError(f"{error.message}; or name a file of {folder}/ ({names})") from None
+        names = [cluster.name for cluster in list_clusters(folder)]
+        raise UsageError(
+            f"{error.message}; or name a file of {folder}/ ({', '.join(names) or 'none'})"
+            f"{did_you_mean(text, names)}"
+        ) from None
 
 
 def list_clusters(folder: Path) -> list[Cluster]:
-    """All topology files of a folder, by name."""
+    """Return all topology files of a folder, by name."""
     return [_read(path) for path in sorted(folder.glob("*.toml"))]
 
 
 def _read(path: Path) -> Cluster:
     value = read_toml(path, "topology file")
+
     unknown = sorted(set(value) - _KEYS)
     if unknown:
-        raise UsageError(f"topology file {path}: there is no key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
+        raise UsageError(
+            f"topology file {path}: there is no key {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}"
+        )
+
     clients = value.get("client")
     if not isinstance(clients, list) or not clients:
-        raise UsageError(f"topology file {path} has no [[client]]; write one for each client, in their order")
+        raise UsageError(
+            f"topology file {path} has no [[client]]; write one for each client, in their order"
+        )
+
     shapes = tuple(_shape(path, i, c) for i, c in enumerate(clients))
     settings = network_settings(f"topology file {path}", value, len(clients))
+
     parties = value.get("parties", [])
     if not isinstance(parties, list) or not all(isinstance(p, str) for p in parties):
         raise UsageError(f"topology file {path}: parties is not a list of vendors")
+
     if parties and len(parties) != len(clients):
-        raise UsageError(f"topology file {path} has {len(clients)} clients and {len(parties)} parties")
+        raise UsageError(
+            f"topology file {path} has {len(clients)} clients and {len(parties)} parties"
+        )
+
     try:
         return Cluster(
             name=path.stem,
@@ -101,11 +120,22 @@ def _read(path: Path) -> Cluster:
 def _shape(path: Path, index: int, client: object) -> ClientShape:
     where = f"topology file {path}, client {index}"
     if not isinstance(client, dict):
-        raise UsageError(f"{where} is no table: give nodes and procs_per_node")
+        raise UsageError(f"{where} is not a table: give nodes and procs_per_node")
+
     for key in sorted(set(client) ^ _CLIENT_KEYS):
         what = f"there is no key {key!r}" if key in client else f"{key} is missing"
-        raise UsageError(f"{where}: {what}; give nodes and procs_per_node, and nothing else")
+        raise UsageError(
+            f"{where}: {what}; give nodes and procs_per_node, and nothing else"
+        )
+
     for key, number in client.items():
-        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= 999:
-            raise UsageError(f"{where}: {key} is {number!r}; it is a number from 1 to 999")
+        if (
+            not isinstance(number, int)
+            or isinstance(number, bool)
+            or not 1 <= number <= 999
+        ):
+            raise UsageError(
+                f"{where}: {key} is {number!r}; it is a number from 1 to 999"
+            )
+
     return ClientShape(client["nodes"], client["procs_per_node"])

@@ -1,4 +1,4 @@
-"""The cells that are listed one by one: of the fault matrix, and of the soak."""
+"""Cells that are listed one by one: those of the fault matrix, and those of the soak."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from impi.lab.plan.variant import join
 
 
 def fault_cells(tier: str) -> list[Cell]:
-    """The cells of the matrix in a tier; with a job in each lab to which nothing is done."""
+    """Return the cells of the matrix in a tier, with a job in each lab that suffers nothing."""
     if tier == "smoke":
         return [_cell(hit, lab) for hit, lab in SMOKE]
+
     return list(_every()) if tier in ("faults", "full") else []
 
 
 @cache
 def _every() -> tuple[Cell, ...]:
-    """All of them once; a run asks for them several times."""
+    """Return all of them once: a run asks for them several times."""
     return tuple(dict.fromkeys(_with_repeats()))
 
 
@@ -34,22 +35,29 @@ def _with_repeats() -> Iterator[Cell]:
         for hit, lab in row.hits():
             yield _cell(None, lab)
             yield _cell(hit, lab)
+
     for hit, lab in SMOKE:
         yield _cell(hit, lab)
 
 
 def _cell(fault: Fault | None, lab: FaultLab) -> Cell:
     variant = join(lab.settings, {"fault": str(fault)} if fault else {})
-    return Cell(_MATRIX, parse_parties(lab.parties), parse_topology(lab.topology), variant)
+    return Cell(
+        _MATRIX, parse_parties(lab.parties), parse_topology(lab.topology), variant
+    )
 
 
 def needs_network(value: str) -> bool:
-    """Whether a fault is done to nodes or links, not to a process."""
+    """Whether a fault hits nodes or links, and no process."""
     return FAULTS[value].whom.kind != "process"
 
 
 def soak_cells(tier: str) -> list[Cell]:
-    """The cells of the soak in a tier."""
+    """Return the cells of the soak in a tier."""
     if tier not in ("soak", "full"):
         return []
-    return [Cell(_SOAK, parse_parties(c.parties), parse_topology(c.topology), c.settings) for c in CONFIGURATIONS]
+
+    return [
+        Cell(_SOAK, parse_parties(c.parties), parse_topology(c.topology), c.settings)
+        for c in CONFIGURATIONS
+    ]

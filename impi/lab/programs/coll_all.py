@@ -19,20 +19,34 @@ for i in range(3):
 every = [report.numbers(f"allreduce/{r}", 8) for r in range(size)]
 total = array("i", bytes(32))
 comm.Allreduce(array("i", every[rank]), total, MPI.SUM)
-report.check("sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)])
+report.check(
+    "sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)]
+)
 largest = array("d", every[rank])
 comm.Allreduce(MPI.IN_PLACE, largest, MPI.MAX)
-report.check("maximum in place", largest.tolist(), [float(max(column)) for column in zip(*every, strict=True)])
+report.check(
+    "maximum in place",
+    largest.tolist(),
+    [float(max(column)) for column in zip(*every, strict=True)],
+)
 
 # Allgather
 into = bytearray(80 * size)
 comm.Allgather(report.octets(f"allgather/{rank}", 80), into)
-report.check("allgather", bytes(into), b"".join(report.octets(f"allgather/{r}", 80) for r in range(size)))
+report.check(
+    "allgather",
+    bytes(into),
+    b"".join(report.octets(f"allgather/{r}", 80) for r in range(size)),
+)
 
 # Alltoall
 out = b"".join(report.octets(f"alltoall/{rank}/{r}", 32) for r in range(size))
 into = bytearray(32 * size)
 comm.Alltoall(out, into)
-report.check("alltoall", bytes(into), b"".join(report.octets(f"alltoall/{r}/{rank}", 32) for r in range(size)))
+report.check(
+    "alltoall",
+    bytes(into),
+    b"".join(report.octets(f"alltoall/{r}/{rank}", 32) for r in range(size)),
+)
 
 report.done()

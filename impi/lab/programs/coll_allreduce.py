@@ -8,9 +8,15 @@ from mpi4py import MPI
 every = [report.numbers(f"allreduce/{r}", 8) for r in range(size)]
 total = array("i", bytes(32))
 comm.Allreduce(array("i", every[rank]), total, MPI.SUM)
-report.check("sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)])
+report.check(
+    "sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)]
+)
 largest = array("d", bytes(64))
 comm.Allreduce(array("d", every[rank]), largest, MPI.MAX)
-report.check("maximum", largest.tolist(), [float(max(column)) for column in zip(*every, strict=True)])
+report.check(
+    "maximum",
+    largest.tolist(),
+    [float(max(column)) for column in zip(*every, strict=True)],
+)
 
 report.done()

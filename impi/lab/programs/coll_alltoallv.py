@@ -7,7 +7,7 @@ from mpi4py import MPI
 
 
 def piece(of: int, to: int) -> bytes:
-    """Return the piece of rank ``of`` for ``to``."""
+    """Return the piece of rank ``of`` for rank ``to``."""
     return bytes(report.octets(f"alltoallv/{of}/{to}", 8 * (of + to)))
 
 
@@ -19,7 +19,9 @@ report.check("alltoallv", buffer.tobytes() == b"".join(into), True)
 buffer[:] = array("B", bytes(len(buffer)))
 starts = [[sum(counts[:r]) for r in range(size)] for counts in (given, taken)]
 types = [MPI.BYTE] * size
-comm.Alltoallw([b"".join(out), (given, starts[0]), types], [buffer, (taken, starts[1]), types])
+comm.Alltoallw(
+    [b"".join(out), (given, starts[0]), types], [buffer, (taken, starts[1]), types]
+)
 report.check("alltoallw", buffer.tobytes() == b"".join(into), True)
 
 report.done()

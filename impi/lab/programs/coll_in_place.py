@@ -15,7 +15,9 @@ whole[block] = mine
 comm.Allgather(MPI.IN_PLACE, whole)
 report.check("allgather", whole.tolist(), flat)
 buffer = mine[:]
-comm.Reduce(MPI.IN_PLACE if rank == 0 else buffer, buffer if rank == 0 else None, MPI.SUM, 0)
+comm.Reduce(
+    MPI.IN_PLACE if rank == 0 else buffer, buffer if rank == 0 else None, MPI.SUM, 0
+)
 report.check("reduce", buffer.tolist(), sums if rank == 0 else every[rank])
 whole = array("i", bytes(16 * size))
 whole[block] = mine
@@ -33,6 +35,10 @@ comm.Alltoall(MPI.IN_PLACE, table)
 report.check("alltoall", table.tolist(), [v for r in range(size) for v in (r, rank)])
 running = mine[:]
 comm.Scan(MPI.IN_PLACE, running, MPI.SUM)
-report.check("scan", running.tolist(), [sum(column) for column in zip(*every[: rank + 1], strict=True)])
+report.check(
+    "scan",
+    running.tolist(),
+    [sum(column) for column in zip(*every[: rank + 1], strict=True)],
+)
 
 report.done()

@@ -23,7 +23,9 @@ report.check("message", bytes(into), report.octets(f"nonblocking/note/{source}",
 for request in reversed(requests):
     request.Wait()
 report.check("bcast", data.tolist(), report.numbers("nonblocking/bcast", 15))
-report.check("sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)])
+report.check(
+    "sum", total.tolist(), [sum(column) for column in zip(*every, strict=True)]
+)
 report.check("allgather", pieces.tolist(), [v for row in every for v in row])
 
 report.done()

@@ -11,6 +11,10 @@ for root in range(size):
     result = array("i", bytes(48))
     comm.Reduce(mine, result if rank == root else None, MPI.SUM, root)
     if rank == root:
-        report.check(f"sum to {root}", result.tolist(), [sum(column) for column in zip(*every, strict=True)])
+        report.check(
+            f"sum to {root}",
+            result.tolist(),
+            [sum(column) for column in zip(*every, strict=True)],
+        )
 
 report.done()

@@ -19,13 +19,19 @@ for root in range(size):
     result = array("i", bytes(48))
     comm.Reduce(mine, result if rank == root else None, MPI.SUM, root)
     if rank == root:
-        report.check(f"sum to {root}", result.tolist(), [sum(column) for column in zip(*every, strict=True)])
+        report.check(
+            f"sum to {root}",
+            result.tolist(),
+            [sum(column) for column in zip(*every, strict=True)],
+        )
 
 # Gather and Scatter of octets, on either side of 1024, where "long" begins (IMPI 2.3.5)
 for root in (0, size - 1):
     for n in (64, 2048):
         own = report.octets(f"gather/{root}/{n}/{rank}", n)
-        all_of_them = b"".join(report.octets(f"gather/{root}/{n}/{r}", n) for r in range(size))
+        all_of_them = b"".join(
+            report.octets(f"gather/{root}/{n}/{r}", n) for r in range(size)
+        )
         into = bytearray(n * size) if rank == root else None
         comm.Gather(own, into, root)
         report.check(f"gather {n} to {root}", into is None or into == all_of_them, True)

@@ -22,13 +22,22 @@ for n in report.plan["params"]["sizes"]:
     values = array("d", report.numbers(f"sizes/sum/{n}/{rank}", n // 8))
     total = array("d", bytes(n))
     comm.Allreduce(values, total, MPI.SUM)
-    columns = zip(*(report.numbers(f"sizes/sum/{n}/{r}", n // 8) for r in range(size)), strict=True)
-    report.check(f"allreduce of {n}", total.tobytes(), array("d", map(sum, columns)).tobytes())
+    columns = zip(
+        *(report.numbers(f"sizes/sum/{n}/{r}", n // 8) for r in range(size)),
+        strict=True,
+    )
+    report.check(
+        f"allreduce of {n}", total.tobytes(), array("d", map(sum, columns)).tobytes()
+    )
 
-    out = b"".join(report.octets(f"sizes/alltoall/{n}/{rank}/{r}", n) for r in range(size))
+    out = b"".join(
+        report.octets(f"sizes/alltoall/{n}/{rank}/{r}", n) for r in range(size)
+    )
     table = bytearray(n * size)
     comm.Alltoall(out, table)
-    theirs = b"".join(report.octets(f"sizes/alltoall/{n}/{r}/{rank}", n) for r in range(size))
+    theirs = b"".join(
+        report.octets(f"sizes/alltoall/{n}/{r}/{rank}", n) for r in range(size)
+    )
     report.check(f"alltoall of {n}", bytes(table), theirs)
 
 report.done()

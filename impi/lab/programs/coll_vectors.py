@@ -12,9 +12,13 @@ own = every[rank]
 for root in (0, size - 1):
     into = array("B", bytes(sum(counts)))
     comm.Gatherv(own, [into, counts, places, MPI.BYTE] if rank == root else None, root)
-    report.check(f"gatherv to {root}", rank != root or into.tobytes() == b"".join(every), True)
+    report.check(
+        f"gatherv to {root}", rank != root or into.tobytes() == b"".join(every), True
+    )
     back = array("B", bytes(counts[rank]))
-    comm.Scatterv([into, counts, places, MPI.BYTE] if rank == root else None, back, root)
+    comm.Scatterv(
+        [into, counts, places, MPI.BYTE] if rank == root else None, back, root
+    )
     report.check(f"scatterv from {root}", back.tobytes(), every[rank])
 into = array("B", bytes(sum(counts)))
 comm.Allgatherv(own, [into, counts, places, MPI.BYTE])

@@ -5,7 +5,9 @@ from array import array
 from begun import comm, rank, report, source, to  # type: ignore[import-not-found]
 from mpi4py import MPI
 
-copied = MPI.Comm.Create_keyval(copy_fn=lambda _comm, _key, value: value + 1, delete_fn=None)
+copied = MPI.Comm.Create_keyval(
+    copy_fn=lambda _comm, _key, value: value + 1, delete_fn=None
+)
 kept = MPI.Comm.Create_keyval()
 comm.Set_attr(copied, 10 * rank)
 comm.Set_attr(kept, "own")

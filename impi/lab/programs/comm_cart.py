@@ -14,7 +14,11 @@ report.check("around", into.tobytes(), report.octets(f"cart/{left}", 26))
 report.check("of both neighbours", ring.neighbor_allgather(rank), [left, right])
 pair = array("i", bytes(8))
 ring.Neighbor_alltoall(array("i", [10 * rank, 10 * rank + 1]), pair)
-report.check("exchanged", pair.tolist(), [10 * left + 1, 10 * right] if size > 2 else pair.tolist())
+report.check(
+    "exchanged",
+    pair.tolist(),
+    [10 * left + 1, 10 * right] if size > 2 else pair.tolist(),
+)
 grid = comm.Create_cart(MPI.Compute_dims(size, 2), periods=[False, False])
 row = grid.Sub([False, True])
 report.check("sum over the row", row.allreduce(1), grid.dims[1])

@@ -7,8 +7,10 @@ from mpi4py import MPI
 
 
 def attributes(of: MPI.Comm) -> tuple[object, ...]:
-    """Return how many clients a communicator spans, and which of them is this rank's (IMPI 2.5)."""
-    return tuple(of.Get_attr(getattr(MPI, f"IMPI_CLIENT_{name}")) for name in ("SIZE", "COLOR"))
+    """Return the number of clients that a communicator spans, and the number of this rank's own."""
+    return tuple(
+        of.Get_attr(getattr(MPI, f"IMPI_CLIENT_{name}")) for name in ("SIZE", "COLOR")
+    )
 
 
 _, color = attributes(comm)
@@ -26,12 +28,19 @@ if firsts != MPI.COMM_NULL:
     right, left = (me + 1) % n, (me - 1) % n
     theirs = array("i", bytes(16))
     firsts.Sendrecv(inside, right, 7, theirs, left, 7)
-    expected = [sum(column) for column in zip(*(every[r] for r in report.clients[left]), strict=True)]
+    expected = [
+        sum(column)
+        for column in zip(*(every[r] for r in report.clients[left]), strict=True)
+    ]
     report.check("the left client's", theirs.tolist(), expected)
     firsts.Allreduce(inside, total, MPI.SUM)
     firsts.Free()
 home.Bcast(total, 0)
-report.check("of all", total.tolist(), [sum(column) for column in zip(*every.values(), strict=True)])
+report.check(
+    "of all",
+    total.tolist(),
+    [sum(column) for column in zip(*every.values(), strict=True)],
+)
 home.Free()
 
 report.done()

@@ -20,7 +20,11 @@ for name, made in (
     into = array("B", bytes(18))
     out = report.octets(f"create/{name}/{rank}", 18)
     made.Sendrecv(out, (me + 1) % n, 7, into, (me - 1) % n, 7)
-    report.check(f"{name}: around", into.tobytes(), report.octets(f"create/{name}/{chosen[me - 1]}", 18))
+    report.check(
+        f"{name}: around",
+        into.tobytes(),
+        report.octets(f"create/{name}/{chosen[me - 1]}", 18),
+    )
     made.Free()
 group.Free()
 world.Free()

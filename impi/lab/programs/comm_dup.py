@@ -13,7 +13,9 @@ requests = [c.Isend(buffer, to, 7) for c, buffer in zip(comms, out, strict=True)
 for i in (2, 0, 1):
     into = array("B", bytes(24))
     comms[i].Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
-    report.check(f"communicator {i}", into.tobytes(), report.octets(f"dup/{i}/{source}", 24))
+    report.check(
+        f"communicator {i}", into.tobytes(), report.octets(f"dup/{i}/{source}", 24)
+    )
 MPI.Request.Waitall(requests)
 report.check("congruent", MPI.Comm.Compare(comm, third), MPI.CONGRUENT)
 third.Free()

@@ -8,18 +8,24 @@ from mpi4py import MPI
 # The first client against all others
 first = report.clients[0]
 inside = rank in first
-mine, theirs = (first, [r for r in range(size) if r not in first])[:: 1 if inside else -1]
+mine, theirs = (first, [r for r in range(size) if r not in first])[
+    :: 1 if inside else -1
+]
 local = comm.Split(0 if inside else 1, rank)
 assert isinstance(local, MPI.Intracomm)
 inter = local.Create_intercomm(0, comm, theirs[0], 12)
-report.check("sizes", (inter.Get_size(), inter.Get_remote_size()), (len(mine), len(theirs)))
+report.check(
+    "sizes", (inter.Get_size(), inter.Get_remote_size()), (len(mine), len(theirs))
+)
 me = mine.index(rank)
 partners = min(len(mine), len(theirs))
 if me < partners:
     into = array("B", bytes(22))
     out = report.octets(f"inter/{rank}", 22)
     inter.Sendrecv(out, me, 7, into, me, 7)
-    report.check("from the other group", into.tobytes(), report.octets(f"inter/{theirs[me]}", 22))
+    report.check(
+        "from the other group", into.tobytes(), report.octets(f"inter/{theirs[me]}", 22)
+    )
 report.check("allgather", inter.allgather(rank), theirs)
 both = inter.Merge(high=not inside)
 report.check("merged", both.allgather(rank), [*first, *(theirs if inside else mine)])

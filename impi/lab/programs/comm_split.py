@@ -13,7 +13,11 @@ report.check("around the duplicate", bytes(into), report.octets(f"dup/{left}", 2
 
 half = comm.Split(rank % 2, -rank)  # descending: the order is the key's, not the rank's
 members = sorted((r for r in range(size) if r % 2 == rank % 2), reverse=True)
-report.check("size and rank in the half", (half.Get_size(), half.Get_rank()), (len(members), members.index(rank)))
+report.check(
+    "size and rank in the half",
+    (half.Get_size(), half.Get_rank()),
+    (len(members), members.index(rank)),
+)
 total = array("i", [0])
 half.Allreduce(array("i", [rank]), total, MPI.SUM)
 report.check("sum over the half", total[0], sum(members))
@@ -21,6 +25,6 @@ report.check("members of the half", half.allgather(rank), members)
 half.Free()
 twin.Free()
 nothing = comm.Split(MPI.UNDEFINED if rank == 0 else 0, rank)
-report.check("nobody's communicator", nothing == MPI.COMM_NULL, rank == 0)
+report.check("no communicator", nothing == MPI.COMM_NULL, rank == 0)
 
 report.done()

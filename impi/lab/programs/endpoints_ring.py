@@ -13,6 +13,7 @@ found: dict[int, tuple[bytes, bytes, int]] = {}
 
 def turn(comm: MPI.Intracomm) -> None:
     """Send to the right, receive from the left, and add up, in a thread."""
+
     right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     into, total = bytearray(80), array("i", [0])
     comm.Sendrecv(report.octets(f"endpoint/{comm.rank}", 80), right, 7, into, left, 7)

@@ -1,4 +1,4 @@
-"""An impirun is killed in mid-job: its ranks and all other clients end soon, nothing is left."""
+"""An impirun is killed in mid-job: its ranks and all other clients end soon, and leave nothing."""
 
 import os
 import signal
@@ -12,4 +12,4 @@ if ends_the_others():
 if rank == report.clients[-1][0]:  # on the node of impirun
     comm.Recv(bytearray(), size - 1, 72)
     os.kill(impirun(report.client), signal.SIGKILL)
-comm.Recv(array("B", bytes(8)), (rank + 1) % size, 70)  # which will never come
+comm.Recv(array("B", bytes(8)), (rank + 1) % size, 70)  # a message that never comes

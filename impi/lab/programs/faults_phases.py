@@ -1,4 +1,4 @@
-"""A job that comes to each phase in turn, and is held in one of them by ranks of its last client.
+"""A job that comes to each phase in turn; in one of them ranks of its last client hold it.
 
 The others report the phase and go on into a call, or compute. Ranks of the last client report it
 and wait until the lab has done its part (IMPI 2.3.7, 3.8).
@@ -17,7 +17,9 @@ PHASE, HOLDS = PLAN["phase"], PLAN.get("client") == len(PLAN["clients"]) - 1
 
 def until_answered() -> None:
     """Report once impirun is asked for the other clients' labels: the first rank does that."""
-    left = 1 if PLAN["vendor"] != "pure" else 2  # a pure one asks for its neighbours before that
+
+    # A pure rank asks for its neighbours before that
+    left = 1 if PLAN["vendor"] != "pure" else 2
     if LOCAL_RANK != 0:
         reach("labels")
         return
@@ -35,7 +37,11 @@ def until_answered() -> None:
 
 def at_a_connection(event: str, arguments: tuple[object, ...]) -> None:
     """Stop before the first connection to another client's node."""
-    if event == "socket.connect" and isinstance(arguments[1], tuple) and arguments[1][0] in PLAN["others"]:
+    if (
+        event == "socket.connect"
+        and isinstance(arguments[1], tuple)
+        and arguments[1][0] in PLAN["others"]
+    ):
         stage("dance")
 
 
@@ -44,6 +50,7 @@ def start() -> None:
     stage("early")
     if PHASE == "labels":
         stage("labels") if HOLDS else until_answered()
+
     if PHASE == "dance":
         sys.addaudithook(at_a_connection) if HOLDS else reach("dance")
 
@@ -58,37 +65,44 @@ comm = MPI.COMM_WORLD
 rank, holding = report.rank, report.clients[-1]
 HOLDS = rank in holding
 others = [r for r in range(report.size) if r not in holding]
-# Of a rank that holds the job: the others that exchange messages with it.
+# The ranks that a rank which holds the job exchanges messages with.
 partners = [r for i, r in enumerate(others) if holding[i % len(holding)] == rank]
 partner = -1 if HOLDS else holding[others.index(rank) % len(holding)]
 
 
 def come_to(phase: str) -> None:
-    """Hold the job here if it is its phase, or report that this rank is about to go into it."""
+    """Hold the job here if this is its phase, or report that this rank is about to enter it."""
     stage(phase) if HOLDS else reach(phase)
 
 
 def message(tag: int, size: int = 64) -> bool:
-    """A rank that holds the job sends to each of the others; whether the octets are right."""
+    """Let the ranks that hold the job send to each other one; return whether octets are right."""
+
     if HOLDS:
         for other in partners:
             comm.Send(report.octets(f"to/{other}", size), other, tag)
+
         return True
+
     into = array("B", bytes(size))
     comm.Recv(into, partner, tag)
+
     return bool(into.tobytes() == report.octets(f"to/{rank}", size))
 
 
 def back(tag: int, size: int) -> bool:
-    """The others send to the one that holds the job; whether the octets are right."""
+    """Let the others send to the ranks that hold the job; return whether octets are right."""
+
     if not HOLDS:
         comm.Send(report.octets(f"from/{rank}", size), partner, tag)
         return True
+
     right = True
     for other in partners:
         into = array("B", bytes(size))
         comm.Recv(into, other, tag)
         right = right and into.tobytes() == report.octets(f"from/{other}", size)
+
     return right
 
 

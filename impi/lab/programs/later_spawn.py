@@ -15,24 +15,30 @@ child = str(Path(__file__).with_name("later_child.py"))
 
 
 def is_there() -> bool:
-    """Whether a process of the spawned job is on this node."""
+    """Whether a process of the spawned job still runs on this node."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             argv = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # it has ended
+            continue  # this process has ended
+
         if child.encode() in argv and nonce.encode() in argv:
             return True
+
     return False
 
 
 children = world.Spawn(sys.executable, [child, nonce], maxprocs=number)
 report.check("children", children.Get_remote_size(), number)
-requests = [children.Isend(report.octets(f"parent/{rank}/{c}", 64), c, 7) for c in range(number)]
+requests = [
+    children.Isend(report.octets(f"parent/{rank}/{c}", 64), c, 7) for c in range(number)
+]
 for c in range(number):
     into = bytearray(128)
     children.Recv(into, c, 8)
-    expected = report.octets(f"parent/{rank}/{c}", 64) + report.octets(f"child/{c}/{rank}", 64)
+    expected = report.octets(f"parent/{rank}/{c}", 64) + report.octets(
+        f"child/{c}/{rank}", 64
+    )
     report.check(f"child {c}", bytes(into), expected)
 MPI.Request.Waitall(requests)
 libraries = children.allgather(MPI.Get_library_version())
@@ -42,5 +48,5 @@ children.Disconnect()
 
 deadline = time.monotonic() + 5
 while rank == 0 and is_there() and time.monotonic() < deadline:
-    time.sleep(0.02)  # what is left of a job of its own would be the cell's
+    time.sleep(0.02)  # remains of the spawned job would count as the cell's
 report.done()

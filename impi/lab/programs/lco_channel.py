@@ -14,11 +14,15 @@ count, long = report.plan["params"]["count"], report.plan["params"]["long"]
 inbox = ours.Create_local()
 inbox.Add_receive_slots(1)
 name = bytearray(ours.CNAME.Get_size())
-world.Sendrecv([inbox.Get_lco_name(), 1, ours.CNAME], source, 9, [name, 1, ours.CNAME], to, 9)
+world.Sendrecv(
+    [inbox.Get_lco_name(), 1, ours.CNAME], source, 9, [name, 1, ours.CNAME], to, 9
+)
 outbox = ours.Create_local()
 outbox.Add_send_slots([name], [0])
 
-requests = [outbox.Isend(report.octets(f"lco/{rank}/{i}", 48), 0, i) for i in range(count)]
+requests = [
+    outbox.Isend(report.octets(f"lco/{rank}/{i}", 48), 0, i) for i in range(count)
+]
 for i in range(count):
     into = bytearray(48)
     inbox.Recv(into, 0, i)
@@ -33,7 +37,7 @@ request.Wait()
 report.check("long data", bytes(octets), report.octets(f"lco/long/{source}", long))
 report.check("slot and tag", (status.Get_source(), status.Get_tag()), (0, count))
 
-# Who does not have the slot's name cannot make one up.
+# A rank without the slot's name cannot make one up.
 forged = ours.Create_local()
 forged.Add_send_slots([bytes(name[:-1]) + bytes([name[-1] ^ 1])], [0])
 try:

@@ -18,13 +18,19 @@ sys.path.insert(0, str(Path(__file__).parent))  # isolated, Python leaves its fo
 
 from kernel_tables import endpoint  # type: ignore[import-not-found]
 
-_STATES = {"01": "ESTABLISHED", "02": "SYN_SENT", "06": "TIME_WAIT", "08": "CLOSE_WAIT", "0A": "LISTEN"}
+_STATES = {
+    "01": "ESTABLISHED",
+    "02": "SYN_SENT",
+    "06": "TIME_WAIT",
+    "08": "CLOSE_WAIT",
+    "0A": "LISTEN",
+}
 
 
 def _wraps(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("wrap-*.json")):
         try:
-            yield json.loads(path.read_text())
+            yield json.loads(path.read_text("utf-8"))
         except (OSError, ValueError):
             continue
 
@@ -33,8 +39,15 @@ def _look(folder: Path) -> dict[str, Any]:
     ranks = {}
     for value in _wraps(folder):
         if isinstance(value.get("pid"), int) and value.get("status") is None:
-            ranks[str(value["pid"])] = _state(value["pid"], (folder / f"init-{value['pid']}.json").exists())
-    return {"at": time.time(), "ranks": ranks, "sockets": _sockets([int(pid) for pid in ranks])}
+            ranks[str(value["pid"])] = _state(
+                value["pid"], (folder / f"init-{value['pid']}.json").exists()
+            )
+
+    return {
+        "at": time.time(),
+        "ranks": ranks,
+        "sockets": _sockets([int(pid) for pid in ranks]),
+    }
 
 
 def _state(pid: int, initialised: bool) -> dict[str, Any]:
@@ -43,44 +56,69 @@ def _state(pid: int, initialised: bool) -> dict[str, Any]:
         lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
     except OSError:
         return {**found, "state": "gone"}
+
     table = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     try:
         ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
         found["cpu_s"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         pass
+
     try:
-        # Only kernels with statistics of the scheduler tell how long it waited for a processor.
-        found["waited_s"] = int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+        # Not every kernel has the scheduler's statistics, which tell how long it waited.
+        found["waited_s"] = (
+            int(Path(f"/proc/{pid}/schedstat").read_text("utf-8").split()[1]) / 1e9
+        )
     except (OSError, ValueError, IndexError):
         pass
-    return {**found, "state": table.get("State", "?"), "threads": int(table.get("Threads", "0"))}
+
+    return {
+        **found,
+        "state": table.get("State", "?"),
+        "threads": int(table.get("Threads", "0")),
+    }
 
 
 def _sockets(pids: list[int]) -> list[dict[str, Any]]:
-    """The TCP sockets of these processes, with the octets that wait in them."""
+    """Return the TCP sockets of these processes, with the octets that wait in them."""
+
     owners: dict[str, int] = {}
     for pid in pids:
-        for path in Path(f"/proc/{pid}/fd").glob("*") if os.access(f"/proc/{pid}/fd", os.R_OK) else ():
+        for path in (
+            Path(f"/proc/{pid}/fd").glob("*")
+            if os.access(f"/proc/{pid}/fd", os.R_OK)
+            else ()
+        ):
             try:
                 target = os.readlink(path)  # noqa: PTH115
             except OSError:
                 continue
+
             if target.startswith("socket:["):
                 owners[target[8:-1]] = pid
+
     found = []
     for table in ("tcp", "tcp6"):
         try:
-            lines = Path(f"/proc/net/{table}").read_text().splitlines()[1:]
+            lines = Path(f"/proc/net/{table}").read_text("utf-8").splitlines()[1:]
         except OSError:
             continue
+
         for line in lines:
             _, local, remote, state, queues, _, _, _, _, inode, *_ = line.split()
             if inode in owners:
                 unsent, _, unread = queues.partition(":")
                 ends = {"local": _endpoint(local), "remote": _endpoint(remote)}
                 waits = {"unsent": int(unsent, 16), "unread": int(unread, 16)}
-                found.append({"pid": owners[inode], "state": _STATES.get(state, state), **ends, **waits})
+                found.append(
+                    {
+                        "pid": owners[inode],
+                        "state": _STATES.get(state, state),
+                        **ends,
+                        **waits,
+                    }
+                )
+
     return found
 
 

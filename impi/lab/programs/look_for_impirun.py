@@ -7,20 +7,24 @@ from pathlib import Path
 
 
 def impirun(client: int) -> int:
-    """The process id of a client's impirun, which must run on this node.
+    """Return the process id of a client's impirun, which must run on this node.
 
-    Without containers the labs of others run beside this one: only the command that names the
-    folder of this cell is ours.
+    Without containers other labs run beside this one: the command of this cell names its folder.
     """
+
     folder = os.environ["IMPILAB_CELL"].encode()
+
     wanted = [b"-client", str(client).encode()]
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             argv = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # it has ended
+            continue  # this process has ended
+
         if b"impi.cli.impirun" not in argv or folder not in argv:
             continue
+
         if argv[argv.index(b"impi.cli.impirun") + 1 :][:2] == wanted:
             return int(path.parent.name)
+
     raise SystemExit("there is no impirun on this node")

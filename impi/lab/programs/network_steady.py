@@ -9,7 +9,10 @@ stage("init")
 from begun import comm, rank, report, size  # type: ignore[import-not-found]  # noqa: E402
 
 right, left = (rank + 1) % size, (rank - 1) % size
-octets, wanted = report.octets(f"steady/{rank}", 256), report.octets(f"steady/{left}", 256)
+octets, wanted = (
+    report.octets(f"steady/{rank}", 256),
+    report.octets(f"steady/{left}", 256),
+)
 into, right_each_time = array("B", bytes(256)), True
 
 stage("case")

@@ -10,16 +10,31 @@ if rank == 0:
     for _ in range(2 * (size - 1)):
         status = MPI.Status()
         comm.Probe(MPI.ANY_SOURCE, MPI.ANY_TAG, status)
-        source, tag, count = status.Get_source(), status.Get_tag(), status.Get_count(MPI.BYTE)
+        source, tag, count = (
+            status.Get_source(),
+            status.Get_tag(),
+            status.Get_count(MPI.BYTE),
+        )
         into = array("B", bytes(count))
         comm.Recv(into, source, tag)
-        report.check("octets", into.tobytes(), report.octets(f"any/{source}/{tag}", count))
+        report.check(
+            "octets", into.tobytes(), report.octets(f"any/{source}/{tag}", count)
+        )
         seen.append((source, tag, count))
     report.check(
-        "who, which tag, how long", sorted(seen), sorted((r, tag, 10 + r) for r in range(1, size) for tag in (30, 31))
+        "who, which tag, how long",
+        sorted(seen),
+        sorted((r, tag, 10 + r) for r in range(1, size) for tag in (30, 31)),
     )
-    # Of one sender, messages do not overtake (MPI 3.5): tag 30 came before 31.
-    report.check("order", all(seen.index((r, 30, 10 + r)) < seen.index((r, 31, 10 + r)) for r in range(1, size)), True)
+    # Messages of one sender do not overtake (MPI 3.5): tag 30 came before 31.
+    report.check(
+        "order",
+        all(
+            seen.index((r, 30, 10 + r)) < seen.index((r, 31, 10 + r))
+            for r in range(1, size)
+        ),
+        True,
+    )
     for r in range(1, size):
         comm.Send(report.octets(f"any/reply/{r}", 16), r, 40)
 else:

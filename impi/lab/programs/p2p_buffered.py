@@ -12,7 +12,9 @@ comm.Barrier()
 for i in range(3):
     into = array("B", bytes(500))
     comm.Recv(into, source, 88)
-    report.check(f"buffered {i}", into.tobytes(), report.octets(f"buffered/{i}/{source}", 500))
+    report.check(
+        f"buffered {i}", into.tobytes(), report.octets(f"buffered/{i}/{source}", 500)
+    )
 MPI.Detach_buffer()
 into = array("B", bytes(40))
 request = comm.Irecv(into, source, 89)

@@ -23,6 +23,8 @@ request.Wait(status)
 report.check("cancelled receive", status.Is_cancelled(), True)
 into = array("B", bytes(20))
 comm.Sendrecv(report.octets(f"cancel/next/{rank}", 20), to, 56, into, source, 56)
-report.check("the next message", into.tobytes(), report.octets(f"cancel/next/{source}", 20))
+report.check(
+    "the next message", into.tobytes(), report.octets(f"cancel/next/{source}", 20)
+)
 
 report.done()

@@ -1,4 +1,4 @@
-"""Far more messages than may be under way, and nobody receives yet: flow control (IMPI 3.6)."""
+"""Far more messages than may be under way, before any receive: flow control (IMPI 3.6)."""
 
 from array import array
 

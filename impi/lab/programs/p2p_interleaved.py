@@ -12,6 +12,10 @@ out = [report.octets(f"interleaved/{i}/{rank}", n) for i in range(4)]
 requests += [comm.Isend(buffer, to, 40 + i) for i, buffer in enumerate(out)]
 MPI.Request.Waitall(requests)
 for i, buffer in enumerate(into):
-    report.check(f"message {i}", buffer.tobytes() == report.octets(f"interleaved/{i}/{source}", n), True)
+    report.check(
+        f"message {i}",
+        buffer.tobytes() == report.octets(f"interleaved/{i}/{source}", n),
+        True,
+    )
 
 report.done()

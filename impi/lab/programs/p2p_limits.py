@@ -13,9 +13,13 @@ report.check("MPI_TAG_UB", comm.Get_attr(MPI.TAG_UB), params["tag_ub"])
 for n, tag in params["lengths"]:
     into = array("B", bytes(n))
     comm.Sendrecv(report.octets(f"limits/{n}/{rank}", n), to, tag, into, source, tag)
-    report.check(f"{n} octets, tag {tag}", into.tobytes(), report.octets(f"limits/{n}/{source}", n))
+    report.check(
+        f"{n} octets, tag {tag}",
+        into.tobytes(),
+        report.octets(f"limits/{n}/{source}", n),
+    )
 
-# More messages than anybody may have under way, and nobody receives yet
+# More messages than any client may have under way, before any receive
 requests = [comm.Isend(array("i", [rank, i]), to, 36) for i in range(params["count"])]
 seen = []
 pair = array("i", bytes(8))

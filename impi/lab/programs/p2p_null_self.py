@@ -1,4 +1,4 @@
-"""Messages to nobody and to oneself, beside one that crosses."""
+"""Messages to MPI_PROC_NULL and to oneself, beside one that crosses."""
 
 from array import array
 
@@ -9,7 +9,9 @@ into = array("i", [7] * 3)
 status = MPI.Status()
 comm.Sendrecv(array("i", bytes(12)), MPI.PROC_NULL, 5, into, MPI.PROC_NULL, 5, status)
 report.check(
-    "nobody's message", (into.tolist(), status.Get_source(), status.Get_count(MPI.INT)), ([7] * 3, MPI.PROC_NULL, 0)
+    "message of MPI_PROC_NULL",
+    (into.tolist(), status.Get_source(), status.Get_count(MPI.INT)),
+    ([7] * 3, MPI.PROC_NULL, 0),
 )
 own = array("i", report.numbers(f"self/{rank}", 3))
 comm.Sendrecv(own, rank, 5, into, rank, 5)

@@ -15,8 +15,16 @@ seen = []
 for _ in sizes:
     into = array("B", bytes(310_000))
     comm.Recv(into, source, MPI.ANY_TAG, status)
-    seen.append((int.from_bytes(into[:4].tobytes(), "big"), status.Get_tag(), status.Get_count(MPI.BYTE)))
-report.check("order, tags and lengths", seen, [(i, 33 + i % 3, n) for i, n in enumerate(sizes)])
+    seen.append(
+        (
+            int.from_bytes(into[:4].tobytes(), "big"),
+            status.Get_tag(),
+            status.Get_count(MPI.BYTE),
+        )
+    )
+report.check(
+    "order, tags and lengths", seen, [(i, 33 + i % 3, n) for i, n in enumerate(sizes)]
+)
 MPI.Request.Waitall(requests)
 
 report.done()

@@ -12,7 +12,9 @@ for turn in range(3):
     for request in requests:
         request.Start()
     MPI.Request.Waitall([*requests])
-    report.check(f"turn {turn}", into.tolist(), report.numbers(f"persistent/{turn}/{source}", 30))
+    report.check(
+        f"turn {turn}", into.tolist(), report.numbers(f"persistent/{turn}/{source}", 30)
+    )
 for request in requests:
     request.Free()
 

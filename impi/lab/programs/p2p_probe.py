@@ -6,11 +6,16 @@ from begun import comm, rank, report, source, to  # type: ignore[import-not-foun
 from mpi4py import MPI
 
 lengths = report.plan["params"]["sizes"]
-requests = [comm.Isend(report.octets(f"probe/{rank}/{n}", n), to, 95 + i) for i, n in enumerate(lengths)]
+requests = [
+    comm.Isend(report.octets(f"probe/{rank}/{n}", n), to, 95 + i)
+    for i, n in enumerate(lengths)
+]
 status = MPI.Status()
 for i, n in reversed(list(enumerate(lengths))):
     comm.Probe(source, 95 + i, status)
-    report.check(f"Probe of {n}", (status.Get_source(), status.Get_count(MPI.BYTE)), (source, n))
+    report.check(
+        f"Probe of {n}", (status.Get_source(), status.Get_count(MPI.BYTE)), (source, n)
+    )
     while not comm.Iprobe(source, 95 + i, status):
         pass
     report.check(f"Iprobe of {n}", status.Get_count(MPI.BYTE), n)
@@ -18,7 +23,11 @@ for i, n in reversed(list(enumerate(lengths))):
     report.check(f"nothing is left of {n}", comm.Iprobe(source, 95 + i), False)
     into = array("B", bytes(status.Get_count(MPI.BYTE)))
     message.Recv(into)
-    report.check(f"octets of {n}", into.tobytes() == report.octets(f"probe/{source}/{n}", n), True)
+    report.check(
+        f"octets of {n}",
+        into.tobytes() == report.octets(f"probe/{source}/{n}", n),
+        True,
+    )
 MPI.Request.Waitall(requests)
 
 report.done()

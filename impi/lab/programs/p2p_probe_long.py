@@ -9,10 +9,16 @@ length = report.plan["params"]["size"]
 request = comm.Isend(report.octets(f"probe/long/{rank}", length), to, 98)
 status = MPI.Status()
 comm.Probe(source, 98, status)
-report.check("what MPI_Probe tells", [status.Get_source(), status.Get_count(MPI.BYTE)], [source, length])
+report.check(
+    "result of MPI_Probe",
+    [status.Get_source(), status.Get_count(MPI.BYTE)],
+    [source, length],
+)
 into = array("B", bytes(length))
 comm.Recv(into, source, 98)
-report.check("octets", into.tobytes() == report.octets(f"probe/long/{source}", length), True)
+report.check(
+    "octets", into.tobytes() == report.octets(f"probe/long/{source}", length), True
+)
 request.Wait()
 
 report.done()

@@ -14,7 +14,9 @@ requests += [comm.Isend(buffer, to, 20 + i) for i, buffer in enumerate(out)]
 statuses = [MPI.Status() for _ in requests]
 MPI.Request.Waitall(requests, statuses)
 for n, buffer, status in zip(sizes, into, statuses, strict=False):
-    report.check(f"{n} octets", buffer.tobytes() == report.octets(f"sizes/{source}/{n}", n), True)
+    report.check(
+        f"{n} octets", buffer.tobytes() == report.octets(f"sizes/{source}/{n}", n), True
+    )
     report.check(f"count of {n} octets", status.Get_count(MPI.BYTE), n)
 
 report.done()

@@ -16,6 +16,8 @@ report.check("class of the error", found, MPI.ERR_TRUNCATE)
 request.Wait()
 into = array("B", bytes(50))
 comm.Sendrecv(report.octets(f"truncate/next/{rank}", 50), to, 91, into, source, 91)
-report.check("the next message", into.tobytes(), report.octets(f"truncate/next/{source}", 50))
+report.check(
+    "the next message", into.tobytes(), report.octets(f"truncate/next/{source}", 50)
+)
 
 report.done()

@@ -6,11 +6,12 @@ from mpi4py import MPI
 
 
 def values(name: str, code: str, most: int, of: int) -> np.ndarray:
-    """Return what rank ``of`` sends: small numbers; the second part of a value is one more."""
+    """Return values of rank ``of``: small numbers; the second part of a value is one more."""
     numbers = np.array([v % most for v in report.numbers(f"types/{name}/{of}", 5)])
     if "," in code:
         pairs = list(zip(numbers, numbers + 1, strict=True))
         return np.array([*pairs], dtype=np.dtype(code, align=True))
+
     return (numbers + 1j * (numbers + 1) if code[0] in "cG" else numbers).astype(code)
 
 

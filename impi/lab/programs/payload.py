@@ -27,12 +27,12 @@ LETTERS = {
 
 
 def octets(nonce: str, label: str, size: int) -> bytes:
-    """Return ``size`` octets that cannot be guessed without the nonce."""
+    """Return ``size`` octets that only those can know who know the nonce."""
     return hashlib.shake_128(f"{nonce}/{label}".encode()).digest(size)
 
 
 def numbers(nonce: str, label: str, count: int) -> list[int]:
-    """Return ``count`` integers of 0 to 65535: sums fit in 4 octets, and are exact in a double."""
+    """Return ``count`` integers from 0 to 65535: sums fit 4 octets, and are exact in a double."""
     return list(struct.unpack(f">{count}H", octets(nonce, label, 2 * count)))
 
 
@@ -50,23 +50,30 @@ def parts(letters: str, values: list[int], order: str = ">") -> bytes:
     for value in values:
         for more, letter in enumerate(letters):
             one = value + more
-            out.append(binary128(one) if letter == "g" else struct.pack(order + letter, one))
+            out.append(
+                binary128(one) if letter == "g" else struct.pack(order + letter, one)
+            )
+
     return b"".join(out)
 
 
 def binary128(value: int) -> bytes:
-    """A small natural number as external32 stores a long double: IEEE binary128, big-endian."""
+    """Return a small natural number as binary128, external32's big-endian long double."""
     if value == 0:
         return bytes(16)
+
     high = value.bit_length() - 1
-    return ((16383 + high) << 112 | (value - (1 << high)) << (112 - high)).to_bytes(16, "big")
+
+    return ((16383 + high) << 112 | (value - (1 << high)) << (112 - high)).to_bytes(
+        16, "big"
+    )
 
 
 def external_ints(values: list[int]) -> bytes:
-    """The integers as external32 stores MPI_INT: 4 octets, big-endian (IMPI 1.2.2)."""
+    """Return integers in external32's form of MPI_INT: 4 octets, big-endian (IMPI 1.2.2)."""
     return struct.pack(f">{len(values)}i", *values)
 
 
 def external_doubles(values: list[int]) -> bytes:
-    """The numbers as external32 stores MPI_DOUBLE: 8 octets, IEEE, big-endian (IMPI 1.2.2)."""
+    """Return numbers in external32's form of MPI_DOUBLE: 8 octets, big-endian (IMPI 1.2.2)."""
     return struct.pack(f">{len(values)}d", *values)

@@ -12,8 +12,14 @@ for op, better in ((MPI.MAXLOC, max), (MPI.MINLOC, min)):
     found = np.zeros(8, dtype=shape)
     comm.Reduce([mine, 8, MPI.DOUBLE_INT], [found, 8, MPI.DOUBLE_INT], op, size - 1)
     best = [better(column) for column in zip(*every, strict=True)]
-    where = [column.index(value) for column, value in zip(zip(*every, strict=True), best, strict=True)]
-    right = rank != size - 1 or (found["value"].tolist(), found["index"].tolist()) == ([float(v) for v in best], where)
+    where = [
+        column.index(value)
+        for column, value in zip(zip(*every, strict=True), best, strict=True)
+    ]
+    right = rank != size - 1 or (found["value"].tolist(), found["index"].tolist()) == (
+        [float(v) for v in best],
+        where,
+    )
     report.check(better.__name__, right, True)
 
 report.done()

@@ -12,6 +12,10 @@ for name, combine in COMBINE.items():
     values = [[v % 7 for v in row] if name == "PROD" else row for row in every]
     total = np.zeros(6, dtype=np.int32)
     comm.Allreduce(np.array(values[rank], dtype=np.int32), total, getattr(MPI, name))
-    report.check(name, total.tolist(), [reduce(combine, column) for column in zip(*values, strict=True)])
+    report.check(
+        name,
+        total.tolist(),
+        [reduce(combine, column) for column in zip(*values, strict=True)],
+    )
 
 report.done()

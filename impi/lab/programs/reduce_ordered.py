@@ -9,7 +9,10 @@ from mpi4py import MPI
 
 def affine(invec: Any, inoutvec: Any, _datatype: object) -> None:
     """Compose maps x -> a x + b, modulo a prime: associative, not commutative."""
-    first, second = np.frombuffer(invec, dtype=np.int32), np.frombuffer(inoutvec, dtype=np.int32)
+    first, second = (
+        np.frombuffer(invec, dtype=np.int32),
+        np.frombuffer(inoutvec, dtype=np.int32),
+    )
     second[:] = (first[0] * second[0]) % 251, (first[0] * second[1] + first[1]) % 251
 
 
@@ -20,7 +23,9 @@ for a, b in reversed(maps[:-1]):
     expected = [a * expected[0] % 251, (a * expected[1] + b) % 251]
 for root in (0, size - 1):
     result = np.zeros(2, dtype=np.int32)
-    comm.Reduce(np.array(maps[rank], dtype=np.int32), result if rank == root else None, op, root)
+    comm.Reduce(
+        np.array(maps[rank], dtype=np.int32), result if rank == root else None, op, root
+    )
     report.check(f"at {root}", rank != root or result.tolist() == expected, True)
 result = np.zeros(2, dtype=np.int32)
 comm.Allreduce(np.array(maps[rank], dtype=np.int32), result, op)

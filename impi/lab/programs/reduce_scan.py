@@ -9,10 +9,16 @@ every = [report.numbers(f"scan/{r}", 10) for r in range(size)]
 mine = array("i", every[rank])
 total = array("i", bytes(40))
 comm.Scan(mine, total, MPI.SUM)
-report.check("scan", total.tolist(), [sum(column) for column in zip(*every[: rank + 1], strict=True)])
+report.check(
+    "scan",
+    total.tolist(),
+    [sum(column) for column in zip(*every[: rank + 1], strict=True)],
+)
 before = array("i", [-1] * 10)
 comm.Exscan(mine, before, MPI.SUM)
-expected = [sum(column) for column in zip(*every[:rank], strict=True)] if rank else [-1] * 10
+expected = (
+    [sum(column) for column in zip(*every[:rank], strict=True)] if rank else [-1] * 10
+)
 report.check("exscan", before.tolist(), expected)
 
 report.done()

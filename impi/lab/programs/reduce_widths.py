@@ -5,7 +5,10 @@ from begun import comm, rank, report, size  # type: ignore[import-not-found]
 from mpi4py import MPI
 
 for name, code in report.plan["params"]["types"]:
-    every = np.array([[v % 9 for v in report.numbers(f"widths/{name}/{r}", 6)] for r in range(size)], dtype=code)
+    every = np.array(
+        [[v % 9 for v in report.numbers(f"widths/{name}/{r}", 6)] for r in range(size)],
+        dtype=code,
+    )
     total = np.zeros(6, dtype=code)
     datatype = getattr(MPI, name)
     comm.Allreduce([every[rank], datatype], [total, datatype], MPI.SUM)

@@ -1,4 +1,4 @@
-"""One rank's account: its identity, its checks, its failures.
+"""One rank's account: who it is, what it checked, what failed.
 
 There are two files in the cell's folder on this node: one after MPI_Init, one after the last check.
 Between the first and the case, the rank waits at a gate, so that the witness can look at a living
@@ -21,7 +21,7 @@ from payload import numbers, octets  # type: ignore[import-not-found]
 
 _GATE_S = 600.0
 _SHOWN = 200
-_NO_GATE = 97  # exit status of a rank that nobody let through
+_NO_GATE = 97  # exit status of a rank that waited at the gate in vain
 
 
 class Report:
@@ -29,20 +29,32 @@ class Report:
 
     def __init__(self, MPI: Any, *, logged: bool = True) -> None:
         """``logged``: whether the MPI calls of the case go to a file."""
+
         self.folder = Path(os.environ["IMPILAB_CELL"])
-        self.plan: dict[str, Any] = json.loads((self.folder / "cell.json").read_text())
+        self.plan: dict[str, Any] = json.loads(
+            (self.folder / "cell.json").read_text("utf-8")
+        )
         self.clients: list[list[int]] = self.plan["clients"]
         self.rank: int = MPI.COMM_WORLD.Get_rank()
         self.size: int = MPI.COMM_WORLD.Get_size()
         self._mpi = MPI
         self._performed = 0
         self._failures: list[dict[str, str]] = []
-        # Where it stands, when the witness asks a rank that does not end.
-        self._stack = (self.folder / f"stack-{os.getpid()}.txt").open("w")
+        # Its stack goes here if the witness asks a rank that does not end.
+        self._stack = (self.folder / f"stack-{os.getpid()}.txt").open(
+            "w", encoding="utf-8"
+        )
         faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
-        self._write("init", {"library": MPI.Get_library_version(), "sources": _sources()})
+        self._write(
+            "init", {"library": MPI.Get_library_version(), "sources": _sources()}
+        )
         self._wait_at_gate()
-        mute = watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI) if logged else ""
+
+        mute = (
+            watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI)
+            if logged
+            else ""
+        )
         if mute:
             print(f"rank {self.rank}: {mute}", file=sys.stderr, flush=True)
 
@@ -54,17 +66,19 @@ class Report:
         return next(i for i, ranks in enumerate(self.clients) if rank in ranks)
 
     def octets(self, label: str, size: int) -> bytes:
-        """The cell's own octets under that label."""
+        """Return the cell's own octets for a label."""
         return bytes(octets(self.plan["nonce"], label, size))
 
     def numbers(self, label: str, count: int) -> list[int]:
-        """The cell's own small integers under that label."""
+        """Return the cell's own small integers for a label."""
         return list(numbers(self.plan["nonce"], label, count))
 
     def check(self, what: str, actual: object, expected: object) -> None:
         self._performed += 1
         if actual != expected:
-            self._failures.append({"check": what, "expected": _show(expected), "actual": _show(actual)})
+            self._failures.append(
+                {"check": what, "expected": _show(expected), "actual": _show(actual)}
+            )
 
     def done(self, **figures: object) -> None:
         """Report after the last check and before MPI_Finalize; collective.
@@ -75,8 +89,15 @@ class Report:
         self.leave(**figures)
 
     def leave(self, **figures: object) -> None:
-        """Report without the others, who may hang; ``figures`` are told, and not judged."""
-        self._write("done", {"performed": self._performed, "failures": self._failures, "figures": figures})
+        """Report without the others, which may hang; ``figures`` are shown, and not judged."""
+        self._write(
+            "done",
+            {
+                "performed": self._performed,
+                "failures": self._failures,
+                "figures": figures,
+            },
+        )
 
     def _write(self, kind: str, more: dict[str, Any]) -> None:
         local = getattr(self._mpi, "_impi_local", None)
@@ -91,31 +112,41 @@ class Report:
             **more,
         }
         path = self.folder / f"{kind}-{os.getpid()}.json"
-        path.with_suffix(".part").write_text(json.dumps(value))
+        path.with_suffix(".part").write_text(json.dumps(value), "utf-8")
         path.with_suffix(".part").rename(path)
 
     def node_nonce(self) -> str:
-        """The nonce on the disk of this node, and on no other."""
-        return str(json.loads((self.folder.parent / "node.json").read_text())["nonce"])
+        """Return the nonce on this node's disk, which no other node has."""
+        return str(
+            json.loads((self.folder.parent / "node.json").read_text("utf-8"))["nonce"]
+        )
 
     def _wait_at_gate(self) -> None:
         gate, deadline = self.folder / "gate", time.monotonic() + _GATE_S
         while not gate.exists():
             if time.monotonic() > deadline:
-                print(f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 os._exit(_NO_GATE)
+
             time.sleep(0.01)
 
 
 def _sources() -> dict[str, str]:
-    """The files that the modules of impi in this process were loaded from."""
+    """Return the files from which this process loaded its modules of impi."""
     return {
         name: file
         for name, module in sys.modules.items()
-        if name.partition(".")[0] == "impi" and (file := getattr(module, "__file__", None))
+        if name.partition(".")[0] == "impi"
+        and (file := getattr(module, "__file__", None))
     }
 
 
 def _show(value: object) -> str:
     text = value.hex() if isinstance(value, bytes) else repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+    return (
+        text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+    )

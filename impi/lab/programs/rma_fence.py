@@ -20,7 +20,12 @@ report.check("put by the left", memory[:16].tolist(), report.numbers(f"put/{left
 # Epoch 2: everybody adds to the first and the last rank, twice
 for turn in range(2):
     for target in (0, size - 1):
-        window.Accumulate(array("i", report.numbers(f"add/{turn}/{rank}", 8)), target, (16, 8, MPI.INT), MPI.SUM)
+        window.Accumulate(
+            array("i", report.numbers(f"add/{turn}/{rank}", 8)),
+            target,
+            (16, 8, MPI.INT),
+            MPI.SUM,
+        )
 window.Fence()
 rows = [report.numbers(f"add/{turn}/{r}", 8) for r in range(size) for turn in range(2)]
 sums = [sum(column) for column in zip(*rows, strict=True)]
@@ -39,7 +44,9 @@ window = MPI.Win.Create(octets, 1, MPI.INFO_NULL, comm)
 window.Fence()
 window.Put(report.octets(f"long/{rank}", long), right)
 window.Fence()
-report.check("long data put by the left", bytes(octets), report.octets(f"long/{left}", long))
+report.check(
+    "long data put by the left", bytes(octets), report.octets(f"long/{left}", long)
+)
 window.Free()
 
 report.done()

@@ -1,4 +1,4 @@
-"""Windows by locks: all take turns at a counter of rank 0, then count there without turns."""
+"""Windows by locks: all take turns at a counter of rank 0, then count without turns."""
 
 from array import array
 
@@ -10,7 +10,7 @@ turns = report.plan["params"]["turns"]
 memory = array("i", bytes(4 * (2 + size)) if rank == 0 else b"")
 window = MPI.Win.Create(memory, 4, MPI.INFO_NULL, comm)
 
-# Read, add 1 and write: right only if nobody else is between them
+# Read, add 1 and write: right only if no other rank does so meanwhile
 for _ in range(turns):
     value = array("i", [-1])
     window.Lock(0, MPI.LOCK_EXCLUSIVE)
@@ -20,7 +20,7 @@ for _ in range(turns):
     window.Put(value, 0, 0)
     window.Unlock(0)
 
-# Fetch and add: right whoever else does it
+# Fetch and add: right whoever else does so
 seen = []
 window.Lock_all()
 for _ in range(turns):
@@ -37,7 +37,11 @@ if rank == 0:
     window.Lock(0, MPI.LOCK_SHARED)
     report.check("counted in turns", memory[0], turns * size)
     report.check("counted without turns", memory[1], turns * size)
-    report.check("put by each", memory[2:].tolist(), [report.numbers(f"own/{r}", 1)[0] for r in range(size)])
+    report.check(
+        "put by each",
+        memory[2:].tolist(),
+        [report.numbers(f"own/{r}", 1)[0] for r in range(size)],
+    )
     window.Unlock(0)
 window.Free()
 

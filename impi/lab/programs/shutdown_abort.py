@@ -6,4 +6,4 @@ from begun import comm, ends_the_others, size  # type: ignore[import-not-found]
 
 if ends_the_others():
     comm.Abort(7)
-comm.Recv(array("B", bytes(8)), size - 1, 70)  # which will never come
+comm.Recv(array("B", bytes(8)), size - 1, 70)  # a message that never comes

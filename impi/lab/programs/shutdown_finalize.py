@@ -1,4 +1,4 @@
-"""A message that nobody receives does not keep MPI_Finalize from ending (IMPI 3.8)."""
+"""A message without a receive does not keep MPI_Finalize from ending (IMPI 3.8)."""
 
 from begun import comm, rank, report, size  # type: ignore[import-not-found]
 from mpi4py import MPI
@@ -6,6 +6,8 @@ from mpi4py import MPI
 if rank == 0:
     comm.Send(report.octets("finalize/unmatched", 100), size - 1, 77)
 comm.Barrier()
-report.check("MPI is initialised", MPI.Is_initialized() and not MPI.Is_finalized(), True)
+report.check(
+    "MPI is initialised", MPI.Is_initialized() and not MPI.Is_finalized(), True
+)
 report.done()
 MPI.Finalize()

@@ -27,7 +27,11 @@ for r in range(1, size):
         comm.Send(one, 0, 6)
 comm.Bcast(seen, 0)
 order = [number for pair in report.plan["order"] for number in pair]
-report.check("all ranks, each once, in the order of their clients", seen.tolist(), order)
-report.check("MPI is initialised", MPI.Is_initialized() and not MPI.Is_finalized(), True)
+report.check(
+    "all ranks, each once, in the order of their clients", seen.tolist(), order
+)
+report.check(
+    "MPI is initialised", MPI.Is_initialized() and not MPI.Is_finalized(), True
+)
 
 report.done()

@@ -1,4 +1,4 @@
-"""Nothing but start-up and shutdown; how the clients authenticated is on the wire (IMPI 2.3.3)."""
+"""Start-up and shutdown only; the wire shows how clients authenticated (IMPI 2.3.3)."""
 
 from begun import report, size  # type: ignore[import-not-found]
 

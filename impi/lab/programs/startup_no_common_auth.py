@@ -2,6 +2,6 @@
 
 from begun import report  # type: ignore[import-not-found]
 
-# MPI_Init waits for all clients: nobody comes as far as this.
-report.check("nobody starts", report.rank, None)
+# MPI_Init waits for all clients: no rank comes as far as this.
+report.check("no proc starts", report.rank, None)
 report.done()

@@ -1,4 +1,4 @@
-"""A client is lost: the others are told, revoke, agree and shrink, go on and end with 0."""
+"""A client is lost: the others learn of it, revoke, agree and shrink, go on and end with 0."""
 
 import os
 import signal
@@ -14,24 +14,30 @@ left = [r for r in range(size) if r not in victims]
 
 
 def ring(members: MPI.Comm, tag: int) -> None:
-    """Send to the right, and check what comes from the left."""
+    """Send to the right, and check the message from the left."""
+
     here, there = (members.rank + 1) % members.size, (members.rank - 1) % members.size
     into = bytearray(64)
-    members.Sendrecv(report.octets(f"survive/{tag}/{members.rank}", 64), here, tag, into, there, tag)
-    report.check(f"ring {tag}", bytes(into), report.octets(f"survive/{tag}/{there}", 64))
+    members.Sendrecv(
+        report.octets(f"survive/{tag}/{members.rank}", 64), here, tag, into, there, tag
+    )
+    report.check(
+        f"ring {tag}", bytes(into), report.octets(f"survive/{tag}/{there}", 64)
+    )
 
 
 def failure_of_recv(source: int) -> int:
-    """The class of the error by which a receive ends that nobody sends to."""
+    """Return the class of the error that ends a receive from a lost rank."""
     try:
         comm.Recv(bytearray(8), source, 70)
     except MPI.Exception as failure:
         return int(failure.Get_error_class())
+
     return MPI.SUCCESS
 
 
 def agreed(flag: int) -> int:
-    """Agree with those that are left, once all of them have heard of the loss."""
+    """Agree with the ranks that are left, once all of them know of the loss."""
     while True:
         comm.Ack_failed()
         try:
@@ -43,7 +49,14 @@ def agreed(flag: int) -> int:
 
 
 ring(comm, 7)
-comm.Barrier()
+try:
+    comm.Barrier()
+except MPI.Exception as failure:
+    # The victims leave the barrier first where this machine is busy. They may be lost, and rank 0
+    # may have revoked, before this rank has looked at their last message.
+    kind = failure.Get_error_class()
+    if rank in victims or kind not in (MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED):
+        raise
 
 if rank in victims:
     report.leave()
@@ -56,7 +69,7 @@ if rank in victims:
         os.kill(impirun(report.client), signal.SIGKILL)
     failure_of_recv((rank + 1) % size)
 
-# Who needs the lost client is told, and ends the wait of all others.
+# A rank that needs the lost client gets an error, and ends the wait of all others.
 if rank == 0:
     report.check("class of the error", failure_of_recv(size - 1), MPI.ERR_PROC_FAILED)
     comm.Revoke()
@@ -64,10 +77,18 @@ else:
     report.check("class of the error", failure_of_recv(0), MPI.ERR_REVOKED)
 
 report.check("what all have agreed on", agreed(5 if rank == 0 else 7), 5)
-report.check("lost", MPI.Group.Translate_ranks(comm.Get_failed(), None, comm.Get_group()), victims)
+report.check(
+    "lost",
+    MPI.Group.Translate_ranks(comm.Get_failed(), None, comm.Get_group()),
+    victims,
+)
 
 smaller = comm.Shrink()
-report.check("members", MPI.Group.Translate_ranks(smaller.Get_group(), None, comm.Get_group()), left)
+report.check(
+    "members",
+    MPI.Group.Translate_ranks(smaller.Get_group(), None, comm.Get_group()),
+    left,
+)
 ring(smaller, 8)
 total = array("i", [0])
 smaller.Allreduce(array("i", [rank + 1]), total, MPI.SUM)

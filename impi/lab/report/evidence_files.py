@@ -19,7 +19,9 @@ CAPTURE_CHOICES: Final = ("keep", "failures", "none")
 """Cells whose captures are kept: all, those that did not pass, none."""
 
 
-def write_seen(cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, capture: str = "keep") -> None:
+def write_seen(
+    cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, capture: str = "keep"
+) -> None:
     """Write all files.
 
     Timelines go with captures; cells that did not pass always keep theirs, which are small.
@@ -27,48 +29,72 @@ def write_seen(cell: Cell, seen: Seen, verdict: Verdict, folder: Path, *, captur
     Raises:
         OSError: the folder cannot be written.
     """
+
     folder.mkdir(exist_ok=True)
     evidence, passed = seen.evidence, verdict.outcome == "pass"
-    (folder / "evidence.json").write_text(json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1))
-    (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n")
-    (folder / "commands.sh").write_text(seen.script)
+    (folder / "evidence.json").write_text(
+        json.dumps({"nonce": seen.nonce, **evidence.to_json()}, indent=1), "utf-8"
+    )
+    (folder / "commands.txt").write_text("\n".join(seen.command_lines) + "\n", "utf-8")
+    (folder / "commands.sh").write_text(seen.script, "utf-8")
+
     (folder / "commands.sh").chmod(0o755)
     for command in filter(None, (evidence.server, *evidence.clients)):
         name = command.who.replace(" ", "")
-        (folder / f"{name}.stdout").write_text(command.stdout)
-        (folder / f"{name}.stderr").write_text(command.stderr)
+        (folder / f"{name}.stdout").write_text(command.stdout, "utf-8")
+        (folder / f"{name}.stderr").write_text(command.stderr, "utf-8")
+
     if capture == "keep" or (capture == "failures" and not passed):
         for one in seen.captures:
             (folder / f"{one.node}.pcap").write_bytes(one.pcap)
+
     if capture == "keep" or not passed:
         _write_timelines(cell, seen, verdict, folder)
 
 
 def read_evidence(folder: Path, record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the evidence of a cell of a run by its record; empty where there is none."""
+    """Return a cell's evidence in a run, by its record; empty: the run has none."""
     try:
-        return dict(json.loads((folder / record["evidence"]["folder"] / "evidence.json").read_text()))
+        return dict(
+            json.loads(
+                (folder / record["evidence"]["folder"] / "evidence.json").read_text(
+                    "utf-8"
+                )
+            )
+        )
     except (OSError, ValueError):
         return {}
 
 
 def told_verdict(record: Mapping[str, Any]) -> str:
     """Return the result of a cell, with the reason unless it passed."""
-    return str(record["result"]) if record["outcome"] == "pass" else f"{record['result']}: {record['reason']}"
+    return (
+        str(record["result"])
+        if record["outcome"] == "pass"
+        else f"{record['result']}: {record['reason']}"
+    )
 
 
 def _write_timelines(cell: Cell, seen: Seen, verdict: Verdict, folder: Path) -> None:
     facts = seen.facts(cell)
     entries, report = merge(seen, cell.roster), hang_lines(facts, cell.id)
-    (folder / "timeline.txt").write_text("\n".join(as_lines(entries)) + "\n")
+
+    (folder / "timeline.txt").write_text("\n".join(as_lines(entries)) + "\n", "utf-8")
     if report:
-        (folder / "hang.txt").write_text("\n".join(report) + "\n")
+        (folder / "hang.txt").write_text("\n".join(report) + "\n", "utf-8")
+
     waits = Waits(facts)
-    ranks = [(cell.roster.label(r.rank), state(facts, waits, r.rank)) for r in cell.roster.ranks] if report else []
-    evidence, wire = seen.evidence, seen.evidence.wire
-    unseen = (
-        f"no capture{' on ' if evidence.lab.unseen else ''}{', '.join(evidence.lab.unseen)}: what crossed is not known"
+    ranks = (
+        [
+            (cell.roster.label(r.rank), state(facts, waits, r.rank))
+            for r in cell.roster.ranks
+        ]
+        if report
+        else []
     )
+    evidence, wire = seen.evidence, seen.evidence.wire
+    places = f" on {', '.join(evidence.lab.unseen)}" if evidence.lab.unseen else ""
+    unseen = f"no capture{places}: what crossed is not known"
     small = {
         "phase": verdict.phase,
         "blame": verdict.blame,

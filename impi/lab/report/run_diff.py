@@ -1,4 +1,4 @@
-"""Two runs held against each other: cells that became worse, better, or otherwise different."""
+"""Two runs compared: cells that became worse, better, or otherwise different."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import Final
 from impi.lab.report.results import GREEN, RED, Json
 
 KINDS: Final = ("worse", "better", "changed", "new", "gone")
-"""Kinds of changes, in the order in which they are told.
+"""Kinds of changes, in the order of the report.
 
-``worse``: red now, and not before; or green before and not tried now, although it was in the plan.
-``changed``: neither, but another result. ``new`` and ``gone``: only one of the runs has it, and a
-new one is not red.
+``worse``: red now, and not before; or green before and in the plan, but not tried now. ``changed``:
+neither, but another result. ``new`` and ``gone``: only one run has it, and a new one is not red.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A cell whose result is another one."""
+    """A cell with another result."""
 
     kind: str  # one of :data:`KINDS`
     id: str
-    before: str  # its result; empty where the run does not have it
+    before: str  # its result; empty: the run does not have it
     after: str
-    reason: str  # why it is not a pass now; empty if it is
+    reason: str  # why it does not pass now; empty: it does
     seconds_before: float
     seconds_after: float
 
@@ -35,11 +34,12 @@ def compare(before: Json, after: Json) -> list[Change]:
     """Return the changes from one ``results.json`` to another, the worse ones first."""
     old, new = ({cell["id"]: cell for cell in run["cells"]} for run in (before, after))
     found = list(_changes(old, new))
+
     return sorted(found, key=lambda change: (KINDS.index(change.kind), change.id))
 
 
 def as_json(before: Json, after: Json, changes: list[Change]) -> Json:
-    """The value of ``impilab diff --json``."""
+    """Return the value of ``impilab diff --json``."""
     counts = Counter(change.kind for change in changes)
     return {
         "schema": "impilab/diff/1",
@@ -70,13 +70,18 @@ def _result(record: Json | None) -> str:
 
 
 def _kind(was: str, now: str) -> str:
-    """The kind of a change; empty where there is none."""
+    """Return the kind of a change; empty: there is none."""
+
     if now in RED and was not in RED:
         return "worse"
+
     if not now or not was:
         return "" if now == was else ("gone" if was else "new")
+
     if was in GREEN and now not in (*GREEN, *RED):
         return "worse"
+
     if was in RED and now in GREEN:
         return "better"
+
     return "" if now == was else "changed"

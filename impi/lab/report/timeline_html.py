@@ -50,9 +50,10 @@ class Head:
 
     title: str
     outcome: str
-    sentence: str  # why it did not pass; empty if it did
+    sentence: str  # why it did not pass; empty: it did
     facts: Mapping[str, str]  # small print, by name
-    ranks: Sequence[tuple[str, str]] = ()  # (rank in words, where it stood), of a cell that was looked at
+    # (rank in words, its place in the program), if the cell was looked at
+    ranks: Sequence[tuple[str, str]] = ()
     report: str = ""  # the full report of a hang
 
 
@@ -60,51 +61,72 @@ class Head:
 class _Row:
     """One row of the page; lengths are pixels."""
 
-    left_out: int = 0  # the number of entries that this row stands for, without any of the rest
+    # the number of entries that this row stands for; the other fields are empty then
+    left_out: int = 0
     entry: Entry | None = None
     group: str = ""
     time: str = ""
-    x: int = 0  # the middle of its lane; 0: it has none
+    x: int = 0  # the middle of its lane; 0: it has no lane
     to: int = 0  # the middle of the lane at the other end of an arrow
     bars: Sequence[Mapping[str, int]] = ()
 
 
 def as_html(head: Head, entries: Sequence[Entry], roster: Roster) -> str:
-    """Return the whole file."""
+    """Return the whole HTML file."""
     lanes = _lanes(roster)
     text: str = _template().render(
         head=head,
         names=_NAMES,
         # Once the case has begun, start-up is hidden at first.
-        hidden=("startup", "tcp") if any(entry.kind == "call" for entry in entries) else (),
-        lanes=[(title, f"c{client % 6}" if client >= 0 else "cs") for title, client in lanes.items()],
-        rows=_rows(entries, {title: _LANE * i + _LANE // 2 for i, title in enumerate(lanes)}),
+        hidden=("startup", "tcp")
+        if any(entry.kind == "call" for entry in entries)
+        else (),
+        lanes=[
+            (title, f"c{client % 6}" if client >= 0 else "cs")
+            for title, client in lanes.items()
+        ],
+        rows=_rows(
+            entries, {title: _LANE * i + _LANE // 2 for i, title in enumerate(lanes)}
+        ),
         width=len(lanes) * _LANE,
         height=_ROW,
         middle=_ROW // 2,
     )
+
     return text
 
 
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, PackageLoader  # 60 ms, which no other verb should pay
+    # imported here: it takes 60 ms, which other verbs should not pay
+    from jinja2 import Environment, PackageLoader
 
-    return Environment(loader=PackageLoader("impi.lab", "report"), autoescape=True).get_template("timeline.html")
+    return Environment(
+        loader=PackageLoader("impi.lab", "report"), autoescape=True
+    ).get_template("timeline.html")
 
 
 def _lanes(roster: Roster) -> dict[str, int]:
-    """Return the number of its client, or -1, by lane."""
+    """Return the client's number of each lane; -1: the lane has no client."""
     lanes = {"server": -1}
     for client in range(roster.nclients):
-        lanes |= {f"client {client}": client, **{f"rank {rank}": client for rank in roster.of_client(client)}}
+        lanes |= {
+            f"client {client}": client,
+            **{f"rank {rank}": client for rank in roster.of_client(client)},
+        }
+
     return lanes
 
 
 def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
-    hidden = range(_FIRST_ROWS, len(entries) - _MOST_ROWS + _FIRST_ROWS) if len(entries) > _MOST_ROWS else range(0)
-    busy: dict[int, int] = {}  # by lane: the call that it is in
+    hidden = (
+        range(_FIRST_ROWS, len(entries) - _MOST_ROWS + _FIRST_ROWS)
+        if len(entries) > _MOST_ROWS
+        else range(0)
+    )
+    busy: dict[int, int] = {}  # the call that is under way, by lane
     over = {(entry.lane, entry.call) for entry in entries if entry.kind == "return"}
+
     stuck: set[int] = set()
     for number, entry in enumerate(entries):
         lane = lanes.get(entry.lane, 0)
@@ -112,6 +134,7 @@ def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
             busy[lane] = entry.call
             if (entry.lane, entry.call) not in over:
                 stuck.add(lane)
+
         if number not in hidden:
             yield _Row(
                 entry=entry,
@@ -119,16 +142,20 @@ def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
                 time=f"{entry.at - entries[0].at:.6f}",
                 x=lane,
                 to=lanes.get(entry.to, 0) if entry.to != entry.lane else 0,
-                bars=[{"x": x, "stuck": x in stuck, **_span(entry, lane == x)} for x in busy],
+                bars=[
+                    {"x": x, "stuck": x in stuck, **_span(entry, lane == x)}
+                    for x in busy
+                ],
             )
         elif number == hidden.start:
             yield _Row(left_out=len(hidden))
+
         if entry.kind == "return" and busy.get(lane) == entry.call:
             del busy[lane]
 
 
 def _span(entry: Entry, own: bool) -> dict[str, int]:
-    """The part of a row that a call fills: one half of its first and its last row."""
+    """Return the part of a row that a call fills: half of its first and last row."""
     half = _ROW // 2
     return {
         "top": half if own and entry.kind == "call" else 0,

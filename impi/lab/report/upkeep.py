@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from impi.base.errors import UsageError
+from impi.lab.cases.own import is_own
 from impi.lab.judge.expectations import MAY_PASS, RESULTS, Expectations, Row
 from impi.lab.run.schedule import Done
 
@@ -18,41 +19,63 @@ _ITEM = re.compile(r"\b[a-z]+\.[a-z-]+: ")
 _WIDTH = 120
 
 
-def check_rows(expectations: Expectations, today: datetime.date, extra: Iterable[Done] = ()) -> list[str]:
-    """Return faults of rows without regard to a run: expired, no cells, or a wrong count.
+def check_rows(
+    expectations: Expectations, today: datetime.date, extra: Iterable[Done] = ()
+) -> list[str]:
+    """Return faults of rows that need no run to show: expired, no cells, or a wrong count.
 
-    ``extra``: cells of a run; a row may be about one that belongs to no tier.
+    ``extra``: cells of a run; a row may name one that belongs to no tier.
     """
+
     found = []
+
     cells = [done.cell for done in extra]
     for row in expectations.rows:
         named = row.named()
         if row.until < today:
-            found.append(f"{row} expired on {row.until}: cure the bug, or renew the row ({row.issue})")
-        if not named and not any(row.names(cell) for cell in cells):
+            found.append(
+                f"{row} expired on {row.until}: cure the bug, or renew the row ({row.issue})"
+            )
+
+        elsewhere = all(map(is_own, row.cells))  # of a program that other runs may have
+        if not named and not elsewhere and not any(row.names(cell) for cell in cells):
             found.append(f"{row} names no cell: correct or remove it")
         elif row.count not in (None, len(named)):
-            found.append(f"{row} names {len(named)} cells, but its count is {row.count}: narrow the row, or correct it")
+            found.append(
+                f"{row} names {len(named)} cells, but its count is {row.count}: narrow the row, or correct it"
+            )
+
     return found
 
 
 def check_run(expectations: Expectations, dones: Sequence[Done]) -> list[str]:
-    """The rows that a run has shown to be stale: their cells ran, and none ended as they say.
+    """Return rows that a run has shown to be stale: their cells ran, and none ended as they say.
 
     Flaky cells may well pass; a row about them only expires.
     """
     found = []
     for row in expectations.rows:
         ran = list(_about(row, expectations, dones))
-        if row.result not in MAY_PASS and ran and not any(row.explains(done.verdict) for done in ran):
+        if (
+            row.result not in MAY_PASS
+            and ran
+            and not any(row.explains(done.verdict) for done in ran)
+        ):
             passed = sum(done.verdict.outcome == "pass" for done in ran)
-            other = "" if passed == len(ran) else f", {len(ran) - passed} ended otherwise"
-            found.append(f"{row} is stale: of {len(ran)} cells {passed} passed{other}; see 'impilab expect update'")
+            other = (
+                "" if passed == len(ran) else f", {len(ran) - passed} ended otherwise"
+            )
+            found.append(
+                f"{row} is stale: of {len(ran)} cells {passed} passed{other}; see 'impilab expect update'"
+            )
+
     return found
 
 
-def _about(row: Row, expectations: Expectations, dones: Sequence[Done]) -> Iterator[Done]:
-    """The cells of which a run tells whether the row is true: those that no other row explains."""
+def _about(
+    row: Row, expectations: Expectations, dones: Sequence[Done]
+) -> Iterator[Done]:
+    """Return cells of a run that decide whether a row is true: no other row explains them."""
     for done in _told(dones):
         if row.names(done.cell) and (
             row.explains(done.verdict)
@@ -63,20 +86,25 @@ def _about(row: Row, expectations: Expectations, dones: Sequence[Done]) -> Itera
 
 
 def _told(dones: Iterable[Done]) -> Iterator[Done]:
-    """The cells of which a run tells something: tried, and not lost to the lab's own fault."""
+    """Return cells of which a run says something: tried, and not lost by the lab's own fault."""
     return (done for done in dones if done.attempts and done.verdict.outcome != "error")
 
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """A file put right."""
+    """A corrected file."""
 
     text: str
-    changes: tuple[str, ...]  # a sentence each; none: the text is as it was
+    changes: tuple[str, ...]  # a sentence for each change; none: the text is unchanged
 
 
 def update(
-    text: str, expectations: Expectations, dones: Sequence[Done], *, issue: str, until: datetime.date
+    text: str,
+    expectations: Expectations,
+    dones: Sequence[Done],
+    *,
+    issue: str,
+    until: datetime.date,
 ) -> Updated:
     """Return the file's text changed so that the run would end as expected.
 
@@ -87,14 +115,22 @@ def update(
     Raises:
         UsageError: cells failed without a row, and there is no ``issue``.
     """
+
     starts = [match.start() for match in _HEADER.finditer(text)]
     if len(starts) != len(expectations.rows):
-        raise UsageError(f"expectations {expectations.path}: write each row below a line [[expect]] of its own")
+        raise UsageError(
+            f"expectations {expectations.path}: write each row below a line [[expect]] of its own"
+        )
+
     starts = [_with_comments(text, at) for at in starts]
     parts = [text[: starts[0]] if starts else text]
+
     changes = []
-    for row, (at, end) in zip(expectations.rows, itertools.pairwise([*starts, len(text)]), strict=True):
+    for row, (at, end) in zip(
+        expectations.rows, itertools.pairwise([*starts, len(text)]), strict=True
+    ):
         block = text[at:end]
+
         remaining = _remaining(row, expectations, dones)
         if remaining is None:
             parts.append(block)
@@ -104,55 +140,97 @@ def update(
             comments = block[: _HEADER.search(block).start()]  # type: ignore[union-attr]
             parts.append(comments + _written(replace(row, cells=remaining)) + "\n")
             changes.append(f"{row} narrowed to {len(remaining)} cells")
+
     rows = list(_new_rows(expectations, dones, issue, until))
     if rows and not issue:
         count = sum(len(row.cells) for row in rows)
-        raise UsageError(f"{count} cells failed without a row: name the place where that is tracked with --issue URL")
+        raise UsageError(
+            f"{count} cells failed without a row: name the place where that is tracked with --issue URL"
+        )
+
     for row in rows:
-        parts.append(("" if parts[-1].endswith("\n\n") or not parts[-1] else "\n") + _written(row))
-        changes.append(f"row added for {len(row.cells)} cells: {row.result} in {row.phase or 'no phase'}")
+        parts.append(
+            ("" if parts[-1].endswith("\n\n") or not parts[-1] else "\n")
+            + _written(row)
+        )
+        changes.append(
+            f"row added for {len(row.cells)} cells: {row.result} in {row.phase or 'no phase'}"
+        )
+
     return Updated("".join(parts), tuple(changes))
 
 
 def _with_comments(text: str, at: int) -> int:
-    """Where the lines of comment begin that stand right above a row: they go where it goes."""
+    """Return where the lines of comment above a row begin: they go where the row goes."""
     while at and (line := text[: at - 1].rpartition("\n")[2]).startswith("#"):
         at -= len(line) + 1
+
     return at
 
 
-def _remaining(row: Row, expectations: Expectations, dones: Sequence[Done]) -> tuple[str, ...] | None:
-    """Ids of the cells of which the row may still be true; None if that is all of them."""
-    named = dict.fromkeys([*row.named(), *(done.cell for done in dones if row.names(done.cell))])
-    wrong = {done.cell for done in _about(row, expectations, dones) if not row.explains(done.verdict)}
+def _remaining(
+    row: Row, expectations: Expectations, dones: Sequence[Done]
+) -> tuple[str, ...] | None:
+    """Return ids of the cells for which the row may still be true; None: for all of them."""
+
+    named = dict.fromkeys(
+        [*row.named(), *(done.cell for done in dones if row.names(done.cell))]
+    )
+
+    wrong = {
+        done.cell
+        for done in _about(row, expectations, dones)
+        if not row.explains(done.verdict)
+    }
     if named and (row.result in MAY_PASS or not wrong):
         return None
+
     return tuple(cell.id for cell in named if cell not in wrong)
 
 
-def _new_rows(expectations: Expectations, dones: Sequence[Done], issue: str, until: datetime.date) -> Iterator[Row]:
+def _new_rows(
+    expectations: Expectations, dones: Sequence[Done], issue: str, until: datetime.date
+) -> Iterator[Row]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for done in _told(dones):
         verdict = done.verdict
         if verdict.outcome in RESULTS and expectations.find(done.cell, verdict) is None:
             item = _ITEM.search(verdict.reason)
             reason = re.escape(item[0].strip()) if item else ""
-            groups.setdefault((verdict.outcome, verdict.phase, reason), []).append(done.cell.id)
+            groups.setdefault((verdict.outcome, verdict.phase, reason), []).append(
+                done.cell.id
+            )
+
     for (result, phase, reason), cells in groups.items():
-        yield Row(number=0, cells=tuple(cells), result=result, phase=phase, reason=reason, issue=issue, until=until)
+        yield Row(
+            number=0,
+            cells=tuple(cells),
+            result=result,
+            phase=phase,
+            reason=reason,
+            issue=issue,
+            until=until,
+        )
 
 
 def _written(row: Row) -> str:
-    """A row as TOML; without its count, for its cells are listed."""
+    """Return a row as TOML, without its count: its cells are listed."""
+
     cells = _quoted(row.cells[0])
     if len(row.cells) > 1:
         cells = "[" + ", ".join(map(_quoted, row.cells)) + "]"
         if len(cells) + len("cells = ") > _WIDTH:
-            cells = "[\n" + "".join(f"    {_quoted(cell)},\n" for cell in row.cells) + "]"
+            cells = (
+                "[\n" + "".join(f"    {_quoted(cell)},\n" for cell in row.cells) + "]"
+            )
+
     lines = ["[[expect]]", f"cells = {cells}", f"result = {_quoted(row.result)}"]
     lines += [f"phase = {_quoted(row.phase)}"] if row.phase else []
     lines += [f"reason = {_quoted(row.reason)}"] if row.reason else []
-    return "\n".join([*lines, f"issue = {_quoted(row.issue)}", f"until = {row.until}", ""])
+
+    return "\n".join(
+        [*lines, f"issue = {_quoted(row.issue)}", f"until = {row.until}", ""]
+    )
 
 
 def _quoted(text: str) -> str:

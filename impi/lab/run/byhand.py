@@ -20,14 +20,21 @@ from impi.lab.nodes.interface import Access
 from impi.lab.run.cell_commands import SERVER, Started
 
 _CHECKOUT: Final = Path(__file__).absolute().parents[3]
-_MARK: Final = "IMPILAB_LAB"  # by which a lab on loopback knows its processes: these are not its
+# the mark of a loopback lab's processes, to which those of the script do not belong
+_MARK: Final = "IMPILAB_LAB"
 _NONCE: Final = {"nonce": "by hand"}
 
 
 def script(
-    title: str, access: Access, started: Sequence[Started], *, folders: Mapping[str, str], plan: str, hostport: str
+    title: str,
+    access: Access,
+    started: Sequence[Started],
+    *,
+    folders: Mapping[str, str],
+    plan: str,
+    hostport: str,
 ) -> str:
-    """The script's text.
+    """Return the script's text.
 
     Args:
         title: what it is, for its first line.
@@ -37,29 +44,63 @@ def script(
         plan: the cell's ``cell.json``.
         hostport: what the server printed; empty where it printed nothing.
     """
+
     words = _Words(access, hostport)
-    lines = [*_head(title), *(_DOCKER if access.user else _LOCAL), _START, "", "# what the ranks read"]
-    lines += [f"cell() {{ cat <<'END'\n{plan}\nEND\n}}", f"nonce() {{ echo {shlex.quote(json.dumps(_NONCE))}; }}"]
+    lines = [
+        *_head(title),
+        *(_DOCKER if access.user else _LOCAL),
+        _START,
+        "",
+        "# what the ranks read",
+    ]
+    lines += [
+        f"cell() {{ cat <<'END'\n{plan}\nEND\n}}",
+        f"nonce() {{ echo {shlex.quote(json.dumps(_NONCE))}; }}",
+    ]
+
     lines.append(_PREPARE)
     if access.user:
-        # One folder on all nodes.
-        lines += [f'prepare "$W/tree"{shlex.quote(folder)}' for folder in dict.fromkeys(folders.values())]
+        # One path on all nodes.
+        lines += [
+            f'prepare "$W/tree"{shlex.quote(folder)}'
+            for folder in dict.fromkeys(folders.values())
+        ]
         lines += _docker(access)
     else:
         lines += [f"prepare {words.quoted(folder)}" for folder in folders.values()]
         lines += ["", "# a folder and an address each"]
-        lines += [f'mkdir -p "$W/{name}"; ip_{name}={node.address}' for name, node in access.nodes.items()]
+        lines += [
+            f'mkdir -p "$W/{name}"; ip_{name}={node.address}'
+            for name, node in access.nodes.items()
+        ]
+
     server = next((each for each in started if each.who == SERVER), None)
     if server is None:
         return "\n".join([*lines, "# it did not come to a start"]) + "\n"
+
     if "-server" not in server.argv:
-        return "\n".join([*lines, "", "# server and clients", *_run(words, server), "", "finish"]) + "\n"
-    lines += ["", "# the server prints where it listens", *_run(words, server), "wait_for_server", ""]
+        return (
+            "\n".join(
+                [*lines, "", "# server and clients", *_run(words, server), "", "finish"]
+            )
+            + "\n"
+        )
+
+    lines += [
+        "",
+        "# the server prints where it listens",
+        *_run(words, server),
+        "wait_for_server",
+        "",
+    ]
+
     lines.append("# the clients")
     for each in started:
         if each.who != SERVER:
             lines += _run(words, each)
+
     lines += ["", "finish"]
+
     return "\n".join(lines) + "\n"
 
 
@@ -70,12 +111,17 @@ class _Words:
         found = {"(key)": "KEY"}
         if hostport:
             found[hostport] = "SERVER"
-        found.update({node.address: f"ip_{name}" for name, node in access.nodes.items()})
+
+        found.update(
+            {node.address: f"ip_{name}" for name, node in access.nodes.items()}
+        )
         if not access.user:
             found[str(Path(access.nodes["server"].home).parent)] = "W"
+
         found[str(_CHECKOUT)] = "IMPI"
         if access.user:
-            del found[str(_CHECKOUT)]  # nodes have their own
+            del found[str(_CHECKOUT)]  # nodes have their own values
+
         # The longest first: one address may be the beginning of another.
         self._variables = sorted(found.items(), key=lambda item: -len(item[0]))
 
@@ -83,13 +129,21 @@ class _Words:
         for text, variable in self._variables:
             if text in word and (word == text or not text[0].isdigit()):
                 before, _, after = word.partition(text)
-                first, last = shlex.quote(before) if before else "", self.quoted(after) if after else ""
+                first, last = (
+                    shlex.quote(before) if before else "",
+                    self.quoted(after) if after else "",
+                )
                 return f'{first}"${{{variable}}}"{last}'
+
         return shlex.quote(word)
 
 
 def _run(words: _Words, each: Started) -> Iterator[str]:
-    env = {name: value for name, value in sorted(each.env.items()) if name not in (_MARK, RELAY)}
+    env = {
+        name: value
+        for name, value in sorted(each.env.items())
+        if name not in (_MARK, RELAY)
+    }
     variables = " ".join(f"{name}={words.quoted(value)}" for name, value in env.items())
     name = str(each.who).replace(" ", "")
     yield f"start {name} {each.node} env {variables} \\"
@@ -211,8 +265,14 @@ _LOCAL: Final = (_ON_LOCAL, *_TRAPS)
 def _docker(access: Access) -> list[str]:
     names = {"user": access.user, "port": SSH_PORT, "uid": UID, "sources": SOURCES}
     lines = ["", _KEYS.format(**names).rstrip(), "", "# the network and its nodes"]
+
     lines += ['docker network create "$net" > /dev/null', _NODE.format(**names)]
     for name in access.nodes:
-        vendor = "pure" if name == "server" else access.vendors[int(name[1 : name.index("n")])]
+        vendor = (
+            "pure"
+            if name == "server"
+            else access.vendors[int(name[1 : name.index("n")])]
+        )
         lines.append(f"node {name} {access.images[vendor]}; ip_{name}=$ip")
+
     return lines

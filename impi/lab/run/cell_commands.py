@@ -1,4 +1,4 @@
-"""The commands of one cell: each is started, watched and ended once, and is evidence afterwards.
+"""The commands of one cell: each is started, watched and ended once, and then is evidence.
 
 A command is known by its :class:`Who`, never by its text. Only evidence and reports have the text.
 """
@@ -16,7 +16,8 @@ from impi.lab.evidence.gathered import CommandSeen
 from impi.lab.nodes.interface import Node, RunningCommand
 from impi.lab.nodes.job_commands import SECRETS
 
-_MOST_SHOWN: Final = 20000  # octets of a command's output that evidence keeps, from its end
+# Octets of a command's output that evidence keeps, from its end
+_MOST_SHOWN: Final = 20000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Who:
 
     role: Literal["server", "relay", "client", "witness"]
     client: int | None = None  # the client that an impirun starts
-    node: str = ""  # the node that a witness watches
+    node: str = ""  # the node that a witness looks at
 
     def __str__(self) -> str:
         of = self.node if self.client is None else self.client
@@ -61,9 +62,9 @@ class Started:
 
 
 class PartOfOne:
-    """What one impirun that starts all tells of a client, as a command of that client's own.
+    """A client's share in one impirun that starts all, as a command of its own.
 
-    It has the end of the whole, and the sentences behind the client's name.
+    It ends as the whole does, and says the sentences behind the client's name.
     """
 
     def __init__(self, whole: RunningCommand, client: int) -> None:
@@ -84,13 +85,19 @@ class PartOfOne:
         return b""
 
     def stderr(self) -> bytes:
-        return b"".join(line for line in self._whole.stderr().splitlines(keepends=True) if self._name in line)
+        return b"".join(
+            line
+            for line in self._whole.stderr().splitlines(keepends=True)
+            if self._name in line
+        )
 
     def stop(self) -> Completed:
         return self._of(self._whole.stop())
 
     def _of(self, done: Completed) -> Completed:
-        lines = (line for line in done.stderr.splitlines(keepends=True) if self._name in line)
+        lines = (
+            line for line in done.stderr.splitlines(keepends=True) if self._name in line
+        )
         return replace(done, stdout=b"", stderr=b"".join(lines), leftovers=(), times=())
 
 
@@ -98,7 +105,7 @@ class Commands:
     """All commands of one cell.
 
     Args:
-        key: the cell's secret, which no output may have.
+        key: the cell's secret, which no output may show.
     """
 
     def __init__(self, key: int) -> None:
@@ -110,16 +117,22 @@ class Commands:
 
     # -- while they run
 
-    def start(self, who: Who, node: Node, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        shown = {name: "(key)" if name in SECRETS else value for name, value in env.items()}
-        self.started.append(Started(who=who, node=node.name, argv=tuple(argv), env=shown))
+    def start(
+        self, who: Who, node: Node, argv: Sequence[str], env: Mapping[str, str]
+    ) -> None:
+        shown = {
+            name: "(key)" if name in SECRETS else value for name, value in env.items()
+        }
+        self.started.append(
+            Started(who=who, node=node.name, argv=tuple(argv), env=shown)
+        )
         self._running[who] = node.start(argv, env=env)
 
     def add(self, who: Who, running: RunningCommand) -> None:
         self._running[who] = running
 
     def share(self, client: int) -> None:
-        """Let the server's command, which starts all, be that of a client, too."""
+        """Count the server's command, which starts all, as a client's command, too."""
         self._running[impirun(client)] = PartOfOne(self._running[SERVER], client)
 
     def is_shared(self, who: Who) -> bool:
@@ -136,17 +149,22 @@ class Commands:
             done = self._running[who].poll()
             if done is None:
                 return False
+
             self._ended[who] = (done, time.monotonic())
+
         return True
 
     def stop(self, who: Who) -> None:
         if who in self._running and not self.is_over(who):
-            done = replace(self._running[who].stop(), code=None)  # whatever it made of the signal: it was ended
+            # the lab ended it, whatever it made of the signal
+            done = replace(self._running[who].stop(), code=None)
             self._ended[who] = (done, time.monotonic())
 
     def lose(self, who: Who) -> None:
-        """Count a command as killed, because nothing will be heard from its node any more."""
-        self._ended.setdefault(who, (Completed(argv=(), code=-9, stdout=b"", stderr=b""), time.monotonic()))
+        """Count a command as killed: its node is gone, and will not tell its end."""
+        self._ended.setdefault(
+            who, (Completed(argv=(), code=-9, stdout=b"", stderr=b""), time.monotonic())
+        )
 
     # -- afterwards
 
@@ -156,6 +174,7 @@ class Commands:
     def seen(self, who: Who) -> CommandSeen:
         if who not in self._ended:
             return CommandSeen(who=str(who), code=None)
+
         done, at = self._ended[who]
         return CommandSeen(
             who=str(who),
@@ -168,14 +187,23 @@ class Commands:
 
     def said(self) -> dict[str, tuple[Line, ...]]:
         return {
-            str(who): tuple(replace(line, text=self._redacted(line.text.encode())) for line in done.lines)
+            str(who): tuple(
+                replace(line, text=self._redacted(line.text.encode()))
+                for line in done.lines
+            )
             for who, (done, _) in self._ended.items()
             if who.role != "witness"
         }
 
     def telling_key(self) -> tuple[str, ...]:
         key = self._key.encode()
-        return tuple(str(who) for who, (done, _) in self._ended.items() if key in done.stdout or key in done.stderr)
+        return tuple(
+            str(who)
+            for who, (done, _) in self._ended.items()
+            if key in done.stdout or key in done.stderr
+        )
 
     def _redacted(self, octets: bytes) -> str:
-        return octets[-_MOST_SHOWN:].decode("utf-8", "replace").replace(self._key, "(key)")
+        return (
+            octets[-_MOST_SHOWN:].decode("utf-8", "replace").replace(self._key, "(key)")
+        )

@@ -1,4 +1,4 @@
-"""The network of a cell: links between parties as its variant wants them, and as they were."""
+"""The network of a cell: links between parties as its variant wants them, and undoing that."""
 
 from __future__ import annotations
 
@@ -26,67 +26,97 @@ class CellNetwork:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self.hidden: list[str] = []  # addresses of nodes that others know by another one
-        self.seen: NetworkSeen | None = None  # what happened on links that were made worse; None: none were
+        # Addresses of nodes that others see by another address
+        self.hidden: list[str] = []
+        # counts of links that were made worse; None: none were
+        self.seen: NetworkSeen | None = None
 
     def make_worse(self, cell: Cell) -> None:
-        """Change the links as the variant says.
+        """Change the links and ways as the variant says.
 
         Raises:
             LabError: they cannot be changed.
         """
+
         settings = cell.settings
+
         # On loopback all nodes have the second address anyway.
         second = "source" in settings and not is_loopback(self._lab.server.address)
-        if not (second or "reach" in settings or "net" in settings or settings.get("ip") == "two"):
+        if not (
+            second
+            or "reach" in settings
+            or "net" in settings
+            or settings.get("ip") == "two"
+        ):
             return
+
         network = network_of(self._lab)
         self.seen = NetworkSeen()
         nodes = [self._lab.server, *itertools.chain(*self._lab.clients)]
+
         names = [node.name for node in nodes]
         if settings.get("ip") == "two":
             network.add_second(names)
+
         if second:
             last = [node.name for node in self._lab.clients[-1]]
             network.add_second(last, [name for name in names if name not in last])
+
         if "reach" in settings:
             self._restrict(reach_of(settings["reach"], names), nodes)
+
         if "net" in settings:
             network.set_links(parse_links(settings["net"], names))
 
     def _restrict(self, reach: Reach, nodes: Sequence[Node]) -> None:
-        """Let nodes reach each other so, and note whose addresses nobody sees then."""
+        """Restrict who reaches whom, and note the addresses that are hidden by it."""
         self.hidden = [node.address for node in nodes if node.name in reach.translated]
         impose(self._lab, nodes, reach)
 
     def restore(self, *, faulty: bool) -> None:
-        """Count what happened on the links, and make them as they were.
+        """Count what happened on the links, and undo all changes.
 
         Args:
             faulty: whether a fault may have changed them, too.
         """
+
         network = self._lab.network
         if network is None:
             return
+
         if self.seen is not None:
             self.seen = network.seen()
+
         if self.seen is not None or faulty:
             network.clear()
 
 
 def impose(lab: Lab, nodes: Sequence[Node], reach: Reach) -> None:
-    """Close ways, let somebody try them, and open those through gateways."""
+    """Close ways, let nodes try them in vain, and open the ways through gateways."""
+
     network = network_of(lab)
     for how, directions in reach.closed.items():
         network.cut(directions, how)
-    _knock(lab, nodes, [direction for directions in reach.closed.values() for direction in directions])
+
+    _knock(
+        lab,
+        nodes,
+        [direction for directions in reach.closed.values() for direction in directions],
+    )
     if reach.via:
         network.route(reach.via, reach.gateways, bool(reach.translated))
 
 
 def _knock(lab: Lab, nodes: Sequence[Node], directions: Sequence[Direction]) -> None:
-    """Try to connect in these directions, so that it is counted that nobody can; before the job."""
+    """Try to connect in these directions before the job: counts then prove that they are closed."""
     addresses = {node.name: node.address for node in nodes}
-    targets = {node: [addresses[b] for a, b in directions if a == node.name] for node in nodes}
-    for command in [node.start(node_program(lab, _KNOCK, *found)) for node, found in targets.items() if found]:
+
+    targets = {
+        node: [addresses[b] for a, b in directions if a == node.name] for node in nodes
+    }
+    for command in [
+        node.start(node_program(lab, _KNOCK, *found))
+        for node, found in targets.items()
+        if found
+    ]:
         command.wait(_KNOCKED_S)

@@ -1,4 +1,4 @@
-"""Collects the evidence of one cell: looks, captures and leftovers, then all of it as values."""
+"""Collects the evidence of one cell: looks, captures and leftovers, and then all as values."""
 
 from __future__ import annotations
 
@@ -7,24 +7,44 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
+from typing import Final
 
 from impi.base.errors import ImpiError
 from impi.base.remote.supervised import Line
 from impi.lab.dissect import Event
 from impi.lab.evidence.demands import Demands
-from impi.lab.evidence.gathered import Evidence, FaultSeen, LabTold, Look, Nodes, RankSeen, Times, Wire
+from impi.lab.evidence.gathered import (
+    Evidence,
+    FaultSeen,
+    LabTold,
+    Look,
+    Nodes,
+    RankSeen,
+    Sealing,
+    Times,
+    Wire,
+)
 from impi.lab.evidence.process_snapshot import take_look
 from impi.lab.evidence.traffic import apart, examine
 from impi.lab.evidence.witness_reports import read_ranks
 from impi.lab.judge.cell_facts import Facts
 from impi.lab.nodes.interface import ON_HOSTS, Capture
+from impi.lab.nodes.job_commands import library_cache
+from impi.lab.nodes.ways import kind_of
 from impi.lab.plan.cell import Cell
 from impi.lab.run.byhand import script
 from impi.lab.run.cell_commands import SERVER, Commands, impirun, witness
 from impi.lab.run.cell_network import CellNetwork
 from impi.lab.run.fault_driver import FaultDriver
 from impi.lab.run.prepared_lab import Prepared
-from impi.lab.run.recipe import Recipe
+from impi.lab.run.recipe import WORK, Recipe
+
+_NOT_BY_HAND: Final = """\
+#!/bin/sh
+# {cell} runs a compiled program of the user's, which no script can bring along.
+echo "repeat it by the line of impilab repro" >&2
+exit 1
+"""
 
 
 @dataclass(slots=True)
@@ -36,15 +56,25 @@ class Seen:
     captures: list[Capture] = field(default_factory=list)
     command_lines: list[str] = field(default_factory=list)
     script: str = ""  # the cell as a script (:mod:`.byhand`)
-    software: Mapping[str, str] = field(default_factory=dict)  # image ids and versions in the cell's lab
+    # Image ids and versions in the cell's lab
+    software: Mapping[str, str] = field(default_factory=dict)
     wire: Sequence[Event] = ()  # all events in the captures
-    # By command (``server``, ``client 1``): the lines that it printed.
+    # The lines that each command printed (``server``, ``client 1``).
     said: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
-    began: float = 0.0  # when it was begun (seconds since the epoch, by the orchestrator's clock)
+    # When it was begun (seconds since the epoch, by the orchestrator's clock)
+    began: float = 0.0
+    # The file that a user's program has written: its node, its octets
+    output: tuple[str, bytes] | None = None
 
     def facts(self, cell: Cell) -> Facts:
         evidence = self.evidence
-        return Facts(case=cell.case, roster=cell.roster, nonce=self.nonce, variant=cell.variant, seen=evidence)
+        return Facts(
+            case=cell.case,
+            roster=cell.roster,
+            nonce=self.nonce,
+            variant=cell.variant,
+            seen=evidence,
+        )
 
 
 class Collection:
@@ -58,20 +88,33 @@ class Collection:
         hurry: once it is set, nothing more is collected, because its setter closes the lab.
     """
 
-    def __init__(self, prepared: Prepared, cell: Cell, recipe: Recipe, commands: Commands, hurry: Flag) -> None:
-        self._prepared, self._cell, self._recipe, self._commands = prepared, cell, recipe, commands
+    def __init__(
+        self,
+        prepared: Prepared,
+        cell: Cell,
+        recipe: Recipe,
+        commands: Commands,
+        hurry: Flag,
+    ) -> None:
+        self._prepared, self._cell, self._recipe, self._commands = (
+            prepared,
+            cell,
+            recipe,
+            commands,
+        )
         self._hurry = hurry
         self._began = time.time()
-        self.trouble = ""  # the first fault of the lab, in one sentence; empty: it had none
+        self.trouble = ""  # the lab's first fault, in one sentence; empty: none
         self.network = CellNetwork(prepared.lab)
         self._capturing = False
         self._captures: list[Capture] = []
         self._look: Look | None = None
         self._fault: FaultSeen | None = None
         self._leftovers: list[str] = []
+        self._output: tuple[str, bytes] | None = None
 
     def guard(self, action: Callable[[], None]) -> None:
-        """Do it, unless there is no time any more; keep the lab's fault, if it fails by one."""
+        """Do a step, unless the run ends at once; keep the lab's fault if the step fails by one."""
         try:
             if not self._hurry.is_set():
                 action()
@@ -81,7 +124,7 @@ class Collection:
     # -- steps, in their order
 
     def begin_capture(self) -> None:
-        """Begin to capture, where the case wants that."""
+        """Begin to capture, if the case wants captures."""
         self._capturing = self._cell.case.traffic != "unseen"
         if self._capturing:
             self._prepared.lab.begin_capture()
@@ -101,6 +144,20 @@ class Collection:
         if self._capturing:
             self._captures.extend(self._prepared.lab.end_capture())
 
+    def fetch_output(self) -> None:
+        """Fetch the file that a user's program has to write, from the first node that has it."""
+
+        own = self._cell.case.own
+        if own is None or not own.conditions.output:
+            return
+
+        folders = self._recipe.folders
+        for node in (node for nodes in self._prepared.lab.clients for node in nodes):
+            octets = node.read(f"{folders[node.name]}/{WORK}/{own.conditions.output}")
+            if octets is not None:
+                self._output = node.name, octets
+                return
+
     def sweep(self) -> None:
         files = self._prepared.files
         self._leftovers += self._prepared.lab.residue(files)
@@ -108,34 +165,46 @@ class Collection:
 
     # -- all of it as values
 
-    def seen(self, *, timed_out: bool, limit_s: float) -> Seen:
+    def seen(self, *, timed_out: bool, limit_s: float, waited_s: float = 0.0) -> Seen:
         """Return the evidence.
 
         Args:
             timed_out: whether the cell came to the end of its time.
             limit_s: the limit that it was under when it ended.
+            waited_s: how long that was by the clock: a busy machine stretches it.
         """
-        prepared, lab, commands, recipe = self._prepared, self._prepared.lab, self._commands, self._recipe
+
+        prepared, lab, commands, recipe = (
+            self._prepared,
+            self._prepared.lab,
+            self._commands,
+            self._recipe,
+        )
         wire, happened = self._read_wire()
         clients = tuple(commands.seen(impirun(i)) for i in range(len(lab.clients)))
         evidence = Evidence(
             captures=lab.captures and self._cell.case.traffic != "unseen",
             hostport=recipe.hostport,
-            server=commands.seen(SERVER) if commands.ended(SERVER) is not None else None,
+            server=commands.seen(SERVER)
+            if commands.ended(SERVER) is not None
+            else None,
             clients=clients if any(c.ended_s is not None for c in clients) else (),
             ranks=tuple(self._ranks()),
             wire=wire,
             nodes=Nodes(
                 libraries=dict(prepared.libraries),
-                own_libraries=prepared.twins.libraries.get(self._cell.settings.get("abi", ""), {}),
+                own_libraries=self._own_libraries(),
                 prefixes=dict(prepared.prefixes),
-                addresses={node.name: node.address for nodes in lab.clients for node in nodes},
+                addresses={
+                    node.name: node.address for nodes in lab.clients for node in nodes
+                },
                 node_nonces=dict(prepared.node_nonces),
             ),
             times=Times(
                 clocks_s=apart(self._captures),
                 timed_out=timed_out,
                 limit_s=limit_s,
+                waited_s=round(waited_s, 1),
                 seconds=round(time.monotonic() - commands.began, 3),
                 began=self._began,
             ),
@@ -149,6 +218,7 @@ class Collection:
             look=self._look,
             fault=self._fault,
         )
+
         return Seen(
             evidence,
             recipe.nonce,
@@ -159,34 +229,104 @@ class Collection:
             wire=happened,
             said=commands.said(),
             began=self._began,
+            output=self._output,
         )
 
+    def _own_libraries(self) -> dict[str, str]:
+        """By node, where impi's libmpi for compiled programs is."""
+        prepared = self._prepared
+        if not self._cell.case.mute:
+            return prepared.twins.libraries.get(kind_of(self._cell.settings), {})
+
+        return {
+            name: f"{library_cache(prepared.lab, name)}/" for name in prepared.roots
+        }
+
     def _script(self) -> str:
+        if self._cell.case.mute:
+            return _NOT_BY_HAND.format(cell=self._cell.id)
+
         recipe = self._recipe
-        jobs = [each for each in self._commands.started if each.who.role in ("server", "client")]
+        jobs = [
+            each
+            for each in self._commands.started
+            if each.who.role in ("server", "client")
+        ]
         plan, access = json.dumps(recipe.plan()), self._prepared.lab.access
-        return script(self._cell.id, access, jobs, folders=recipe.folders, plan=plan, hostport=recipe.hostport)
+
+        return script(
+            self._cell.id,
+            access,
+            jobs,
+            folders=recipe.folders,
+            plan=plan,
+            hostport=recipe.hostport,
+        )
 
     def _ranks(self) -> list[RankSeen]:
         found = []
         for client, nodes in enumerate(self._prepared.lab.clients):
             for node in nodes:
                 done = self._commands.ended(witness(node.name))
-                stacks = self._look.stacks.get(node.name, {}) if self._look is not None else {}
-                for rank in read_ranks(node.name, client, done.stdout if done else b""):
+                stacks = (
+                    self._look.stacks.get(node.name, {})
+                    if self._look is not None
+                    else {}
+                )
+
+                mute = (
+                    self._cell.roster.of_client(client) if self._cell.case.mute else ()
+                )
+                for rank in read_ranks(
+                    node.name, client, done.stdout if done else b"", mute
+                ):
                     # The view from outside needs no help of the rank, and was taken earlier.
-                    found.append(replace(rank, stack=stacks.get(rank.pid) or rank.stack))
+                    found.append(
+                        replace(rank, stack=stacks.get(rank.pid) or rank.stack)
+                    )
+
         return found
 
+    def _sealing(self) -> Sealing | None:
+        """Return what must be in TLS; None: nothing."""
+        if self._cell.settings.get("auth") != "tls":
+            return None
+
+        lab = self._prepared.lab
+        nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
+
+        return Sealing(tuple(node.address for node in nodes), str(self._recipe.key))
+
     def _read_wire(self) -> tuple[Wire | None, Sequence[Event]]:
-        port, lab, cell = self._recipe.hostport.rpartition(":")[2], self._prepared.lab, self._cell
+        port, lab, cell = (
+            self._recipe.hostport.rpartition(":")[2],
+            self._prepared.lab,
+            self._cell,
+        )
         if not self._captures or not port.isdigit():
             return None, ()
+
         native = cell.settings.get("form") == "native"
         specified = cell.settings.get("version") == "0.0"
-        demands = Demands(cell.case, cell.roster, self._recipe.nonce, native=native, specified=specified)
+        demands = Demands(
+            cell.case,
+            cell.roster,
+            self._recipe.nonce,
+            native=native,
+            specified=specified,
+        )
         looked_at = self._look.at if self._look is not None else None
         # Existing hosts may have jobs of other labs, too, and of other users.
         server = lab.server.address if lab.access.backend.startswith(ON_HOSTS) else ""
-        wire, happened = examine(self._captures, demands, int(port), looked_at, self.network.hidden, server)
-        return wire if lab.captures else None, happened  # what only some nodes saw is for the timeline
+        wire, happened = examine(
+            self._captures,
+            demands,
+            int(port),
+            looked_at,
+            self.network.hidden,
+            server,
+            self._sealing(),
+        )
+
+        # captures of some nodes only are for the timeline
+        return wire if lab.captures else None, happened

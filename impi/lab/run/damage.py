@@ -1,4 +1,9 @@
-"""The damage of a fault: does the act to the victim in a lab, undoes it, and says what was seen."""
+"""The damage of a fault: does the act to the victim in a lab, undoes it, and says what was seen.
+
+A process is hit on its own node by ``programs/strike.py``, a node by the engine, links by rules of
+the kernel. Each of them proves what it did, and :meth:`Damage.seen` gathers the proof: a fault
+without proof is an error of the lab, not of the job.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,8 @@ from impi.lab.run.phase_gate import network_of, node_program
 
 _STRIKE: Final = (Path(__file__).parents[1] / "programs/strike.py").read_text("utf-8")
 _DO_S: Final = 20.0
-_LATE: Final = LinkSettings(delay=0.2, jitter=0.05, rate=1_250_000.0)  # a link of ``slow``
+# A link of act ``slow``
+_LATE: Final = LinkSettings(delay=0.2, jitter=0.05, rate=1_250_000.0)
 
 
 class Damage:
@@ -34,37 +40,59 @@ class Damage:
 
     @property
     def command(self) -> Who:
-        """The command that is hit, or the one below or on which the victim is."""
+        """The command that is hit, or the one that the victim runs under."""
         return SERVER if self._fault.victim == "server" else impirun(self._client)
 
     @property
     def node(self) -> Node:
-        """The node that is hit, or has the process that is."""
+        """The node that is hit, or that the process runs on."""
         if self._fault.victim == "server":
             return self._lab.server
-        return self._lab.clients[self._client][-1 if self._fault.whom.kind == "node" else 0]
+
+        return self._lab.clients[self._client][
+            -1 if self._fault.whom.kind == "node" else 0
+        ]
 
     @property
     def has_command(self) -> bool:
-        """Whether the command is gone, or stands still, with the victim."""
-        # impirun is on the first node of its client.
-        return self._fault.whom.kind != "node" or len(self._lab.clients[self._client]) == 1
+        """Whether the command is gone, or frozen, together with the victim."""
+        # Other nodes of a client have ranks only: impirun runs on the first one.
+        return (
+            self._fault.whom.kind != "node" or len(self._lab.clients[self._client]) == 1
+        )
 
     def directions(self) -> list[Direction]:
         groups = [[node.name for node in nodes] for nodes in self._lab.clients]
         if self._fault.victim == "clients":
-            return [way for i, one in enumerate(groups) for other in groups[i + 1 :] for way in both_ways(one, other)]
-        others = [name for i, group in enumerate(groups) if i != self._client for name in group]
-        return both_ways(groups[self._client], [*others, "server"] if self._fault.victim == "link" else others)
+            return [
+                way
+                for i, one in enumerate(groups)
+                for other in groups[i + 1 :]
+                for way in both_ways(one, other)
+            ]
+
+        others = [
+            name
+            for i, group in enumerate(groups)
+            if i != self._client
+            for name in group
+        ]
+
+        return both_ways(
+            groups[self._client],
+            [*others, "server"] if self._fault.victim == "link" else others,
+        )
 
     # -- what is done
 
     def prepare(self) -> None:
         if self._fault.whom.kind == "links":
-            network_of(self._lab).prepare(sorted({target for _, target in self.directions()}))
+            network_of(self._lab).prepare(
+                sorted({target for _, target in self.directions()})
+            )
 
     def cause(self, ranks: Mapping[int, int]) -> None:
-        """Do it.
+        """Do the act to the victim.
 
         Args:
             ranks: the process ids on the victim's node, by rank in the client.
@@ -72,13 +100,16 @@ class Damage:
         Raises:
             LabError: there is no such process, or the network cannot be changed.
         """
+
         act, kind = self._fault.what, self._fault.whom.kind
         if kind == "process":
             self._send(ranks)
             return
+
         network = network_of(self._lab)
         if kind == "node" and self._fault.act == "kill":
             self._killed = bool(network.kill(self.node.name))
+            # The container is gone with its sshd: no command there can tell its end any more.
             self._lose()
         elif kind == "node":
             network.freeze(self.node.name)
@@ -86,11 +117,13 @@ class Damage:
             network.cut(self.directions(), act.refuses)
         else:
             network.set_links(dict.fromkeys(self.directions(), _LATE))
+
         self._at = time.time()
 
     def undo(self) -> None:
-        """Let go on what stands still; let packets pass that were dropped for a time."""
+        """Let go on what was stopped; let packets pass that were dropped for a time."""
         act = self._fault.what
+        # A cut that stays is undone with all of the network, at the end of the cell.
         if act.refuses == "drop" and act.harmless:
             network_of(self._lab).heal(self.directions(), "drop")
         elif not act.refuses and (act.freezes or act.harmless) and not self._thawed_at:
@@ -102,7 +135,9 @@ class Damage:
             self._frozen = network_of(self._lab).thaw(self.node.name)
         elif self._told:
             words = ("thaw", str(self._told["pid"]))
-            done = run_on(self.node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S)
+            done = run_on(
+                self.node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S
+            )
             self._frozen = bool(json.loads(done.stdout or b"{}").get("still"))
 
     def has_refused(self) -> bool:
@@ -116,19 +151,34 @@ class Damage:
         pid, who = self._commands.running(self.command).pid, self._fault.victim
         if who in ("rank", "master"):
             pid = ranks[max(ranks) if who == "rank" else 0]
+
         role = who if who in ("starter", "mpiexec", "agent") else "self"
-        # One impirun starts all: its client is below it.
-        shared = self._commands.is_shared(self.command) and who not in ("rank", "master")
-        words = (self._fault.what.signal, str(pid), role, *([str(self._client)] if shared else ()))
-        done = run_on(self.node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S)
+        # One impirun starts all clients: the client's own one is below it.
+        shared = self._commands.is_shared(self.command) and who not in (
+            "rank",
+            "master",
+        )
+        words = (
+            self._fault.what.signal,
+            str(pid),
+            role,
+            *([str(self._client)] if shared else ()),
+        )
+        done = run_on(
+            self.node, node_program(self._lab, _STRIKE, *words), timeout_s=_DO_S
+        )
+
         self._told = json.loads(done.stdout or b"{}")
         if not self._told:
             said = done.stderr.decode("utf-8", "replace").strip()
-            raise LabError(f"{self.node.name}: there is no {who} to hit below process {pid} {said[-200:]}")
+            raise LabError(
+                f"{self.node.name}: there is no {who} to hit below process {pid} {said[-200:]}"
+            )
+
         self._at = float(str(self._told["at"]))
 
     def _lose(self) -> None:
-        """Count the commands of a killed node as over: nothing will be heard of their end."""
+        """Count the commands of a killed node as over: their ends will never be heard of."""
         if self._killed:
             self._commands.lose(witness(self.node.name))
             if self.has_command:
@@ -144,7 +194,11 @@ class Damage:
             ended: when it was ended; 0: it was not.
             times: how often it was done.
         """
-        network = self._lab.network.seen() if self._lab.network is not None and began else None
+        network = (
+            self._lab.network.seen()
+            if self._lab.network is not None and began
+            else None
+        )
         return FaultSeen(
             kind=self._fault.name,
             phase=self._fault.phase,
@@ -159,5 +213,8 @@ class Damage:
             frozen=self._frozen,
             refused=sum(cut.refused for cut in network.cuts) if network else 0,
             times=times,
-            late=min((link.mean for link in network.links if link.passed), default=0.0) if network else 0.0,
+            # The link that held packets least proves least.
+            late=min((link.mean for link in network.links if link.passed), default=0.0)
+            if network
+            else 0.0,
         )

@@ -2,7 +2,8 @@
 
 The lab publishes an *invitation*: where the server is, which client to be, by what proof, and what
 its procs run. Then it waits until the server reports that the client has joined. From there on the
-server's reports stand for the party's own command, of which the lab sees nothing.
+server's reports stand for the party's own command, which the lab cannot see.
+docs/how-it-works/other-implementations.md has the user's side.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ _KEYS: Final = ("IMPI_AUTH_KEY", "IMPI_AUTH_SECRET")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """What a remote party has to know of one cell."""
+    """All that a remote party has to know about one cell."""
 
     cell: str
     name: str  # the cell's hash: the invitation's folder
     client: int
     hostport: str
     procs: int
-    options: tuple[str, ...]  # options that our own impirun needs in this cell; another implementation needs none
+    options: tuple[str, ...]  # options that our own impirun needs in this cell
     environment: Mapping[str, str]  # the variables of authentication (IMPI 2.2.2)
     program: str  # the case's program in Python
     twin: str  # its twin in C; empty: there is none
@@ -45,26 +46,57 @@ class Invitation:
     wait_s: float  # seconds until the lab gives up
 
     def command(self, folder: Path) -> str:
-        """Return how our own impirun takes part; keys are left to the file."""
-        shown = [f"{name}={'...' if name in _KEYS else value}" for name, value in self.environment.items()]
-        words = ["impirun", "-client", str(self.client), self.hostport, "-np", str(self.procs), *self.options]
+        """Return the command for our own impirun; keys stay in the file, and off the terminal."""
+
+        shown = [
+            f"{name}={'...' if name in _KEYS else value}"
+            for name, value in self.environment.items()
+        ]
+        words = [
+            "impirun",
+            "-client",
+            str(self.client),
+            self.hostport,
+            "-np",
+            str(self.procs),
+            *self.options,
+        ]
         words += ["python3", str(folder / "programs" / self.program)]
-        return " ".join([*shown, f"IMPILAB_CELL={shlex.quote(str(folder / 'cell'))}", shlex.join(words)])
+
+        return " ".join(
+            [
+                *shown,
+                f"IMPILAB_CELL={shlex.quote(str(folder / 'cell'))}",
+                shlex.join(words),
+            ]
+        )
 
 
 def invite(
-    cell: Cell, client: int, hostport: str, environment: Mapping[str, str], plan: Mapping[str, object], wait_s: float
+    cell: Cell,
+    client: int,
+    hostport: str,
+    environment: Mapping[str, str],
+    plan: Mapping[str, object],
+    wait_s: float,
 ) -> Invitation:
     """Return the invitation of one client to a cell; ``plan`` is its ``cell.json``."""
     program = cell.case.program
     methods = methods_of(cell.settings.get("auth"))
+
     return Invitation(
         cell=cell.id,
         name=cell.hash,
         client=client,
         hostport=hostport,
         procs=len(cell.roster.of_client(client)),
-        options=("--hosts", NATIVE_HOSTS, *methods, *cell.options, *cell.case.launch.offers(client)),
+        options=(
+            "--hosts",
+            NATIVE_HOSTS,
+            *methods,
+            *cell.options,
+            *cell.case.launch.offers(client),
+        ),
         environment=environment,
         program=program,
         twin=program.replace(".py", ".c") if cell.case.twin else "",
@@ -74,33 +106,49 @@ def invite(
 
 
 class Invitations:
-    """Invitations as folders below one folder; each is there for as long as it holds."""
+    """Invitations as folders below one folder, each for as long as it holds."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
-        """``tell`` gets the sentences for the user."""
+        """``tell`` is called with each sentence for the user."""
         self._folder, self._tell = folder.absolute(), tell
 
     def publish(self, invitation: Invitation) -> None:
-        """Write the folder, its ``join.json`` last, and tell of it.
+        """Write the folder, its ``join.json`` last, and tell the user of it.
 
         Raises:
             LabError: it cannot be written.
         """
+
         folder = self._folder / invitation.name
         try:
             self.withdraw(invitation.name)
             (folder / "cell").mkdir(parents=True, mode=0o700)
-            (folder / "node.json").write_text(json.dumps({"nonce": "elsewhere"}))
+            (folder / "node.json").write_text(
+                json.dumps({"nonce": "elsewhere"}), "utf-8"
+            )
             (folder / "cell" / "cell.json").write_bytes(invitation.plan)
-            (folder / "cell" / "gate").touch()  # the lab has no look at its processes
-            shutil.copytree(_PROGRAMS, folder / "programs", ignore=shutil.ignore_patterns("__pycache__"))
+            # the witness that opens gates does not run where the party's processes are
+            (folder / "cell" / "gate").touch()
+            shutil.copytree(
+                _PROGRAMS,
+                folder / "programs",
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
+            # Only the user may read it: it holds the key. A script may wait for its name.
             part = folder / "join.part"
             part.touch(mode=0o600)
-            part.write_text(json.dumps(_value(invitation, folder), indent=1) + "\n")
+            part.write_text(
+                json.dumps(_value(invitation, folder), indent=1) + "\n", "utf-8"
+            )
             part.rename(folder / "join.json")
         except OSError as error:
-            raise LabError(f"the invitation {folder} cannot be written: {error.strerror}") from error
-        self._tell(f"{invitation.cell}: start client {invitation.client} within {invitation.wait_s:g} s, such as")
+            raise LabError(
+                f"the invitation {folder} cannot be written: {error.strerror}"
+            ) from error
+
+        self._tell(
+            f"{invitation.cell}: start client {invitation.client} within {invitation.wait_s:g} s, such as"
+        )
         self._tell(f"  {invitation.command(folder)}")
         self._tell(f"  all of it: {folder}/join.json")
 
@@ -109,7 +157,7 @@ class Invitations:
 
 
 def _value(invitation: Invitation, folder: Path) -> dict[str, object]:
-    """``join.json``; paths are relative to its folder."""
+    """Return the value of ``join.json``; its paths are relative to the folder."""
     return {
         "schema": "impilab/join/1",
         "cell": invitation.cell,
@@ -139,24 +187,29 @@ class RemoteClient:
 
     def poll(self) -> Completed | None:
         """Return 0 after its FINI to the server (IMPI 2.3.7), 1 if the server has ended before."""
+        # The server's word: nothing else of the party is seen, and FINI is the end of its part.
         if self._reports(f"client {self.client} has finished"):
             return self._completed(0)
+
         return None if self._server.poll() is None else self._completed(1)
 
     def wait(self, timeout_s: float) -> Completed:
         deadline = time.monotonic() + timeout_s
         while (done := self.poll()) is None and time.monotonic() < deadline:
             time.sleep(_TURN_S)
+
         return done or self._completed(None)
 
     def stdout(self) -> bytes:
         return b""
 
     def stderr(self) -> bytes:
-        return "".join(f"{line}\n" for line in self._reports(f"client {self.client} ")).encode()
+        return "".join(
+            f"{line}\n" for line in self._reports(f"client {self.client} ")
+        ).encode()
 
     def stop(self) -> Completed:
-        """Return how far it has come; nobody here can end it."""
+        """Return how far the client has come; the lab cannot end it."""
         return self.poll() or self._completed(None)
 
     def _reports(self, words: str) -> list[str]:
@@ -167,18 +220,29 @@ class RemoteClient:
         return Completed(argv=(), code=code, stdout=b"", stderr=self.stderr())
 
 
-def wait_for(parties: Sequence[RemoteClient], server: RunningCommand, limit_s: float, stop: Event) -> None:
-    """Wait until all have joined, or ``stop`` is set.
+def wait_for(
+    parties: Sequence[RemoteClient], server: RunningCommand, limit_s: float, stop: Event
+) -> None:
+    """Wait until all parties have joined, or ``stop`` is set.
 
     Raises:
         LabError: one did not come in time, or the server ended before.
     """
     deadline = time.monotonic() + limit_s
-    while (absent := [party for party in parties if not party.has_joined]) and not stop.is_set():
+    while (
+        absent := [party for party in parties if not party.has_joined]
+    ) and not stop.is_set():
         over = server.poll() is not None
         if over or time.monotonic() > deadline:
             said = server.stderr().decode("utf-8", "replace").strip().splitlines()
-            why = "the server ended first" if over else f"it did not join within {limit_s:g} s"
+            why = (
+                "the server ended first"
+                if over
+                else f"it did not join within {limit_s:g} s"
+            )
             last = f"; the server's last words: {said[-1]}" if said else ""
-            raise LabError(f"client {absent[0].client} is somebody else's to start, and {why}{last}")
+            raise LabError(
+                f"client {absent[0].client} must be started by its own party, and {why}{last}"
+            )
+
         time.sleep(_TURN_S)

@@ -15,6 +15,7 @@ no result.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
@@ -23,6 +24,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from impi.base.errors import ImpiError
+from impi.lab.cases.own import OwnProgram, difference
+from impi.lab.evidence.gathered import OutputSeen
 from impi.lab.judge.expectations import Row
 from impi.lab.judge.verdict import Verdict, judge
 from impi.lab.nodes import Backend, Lab, Terms, is_remote
@@ -34,31 +37,37 @@ from impi.lab.run.recipe import Mutation
 from impi.lab.run.remote_party import Invitations
 
 _PROCS_PER_CORE: Final = 6
-_MOST_TIMEOUTS: Final = 3  # a lab whose cells time out so often is not worth the wait for the rest of them
-_WORTH_A_LAB: Final = 8  # for fewer cells no further lab of the same kind is opened
+# a pair of vendors whose cells time out this often is not tried any further: a
+# hang costs its whole limit
+_MOST_TIMEOUTS: Final = 3
+# Opening another lab of the same kind takes as long as several cells
+_WORTH_A_LAB: Final = 8
 _LOOK_S: Final = 0.2
-_MOST_KEPT: Final = 10  # failed attempts whose evidence is kept; captures are large
+# failed attempts whose evidence is kept: 560 cells with captures once held 10 GB of memory
+_MOST_KEPT: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One run of a cell."""
+    """One attempt at a cell: its verdict, and what was seen."""
 
     verdict: Verdict
     seconds: float
-    seen: Seen | None = None  # None where it did not come to a run, or where another attempt tells more
-    lab: str = ""  # the lab that it ran in; those before it in the same lab are its history
+    # None if it did not come to a run, or if another attempt tells more
+    seen: Seen | None = None
+    lab: str = ""  # the lab that it ran in; earlier attempts there are its history
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """A cell that is over."""
+    """A cell that is over: its verdict, and all attempts at it."""
 
     cell: Cell
     verdict: Verdict
-    attempts: tuple[Attempt, ...] = ()  # in their order; none where it was not even tried
+    attempts: tuple[Attempt, ...] = ()  # in their order; none: it was not even tried
     kept: bool = False  # whether its lab was left running for the user
-    row: Row | None = None  # the row of the expectations that explains its verdict, or that did not expect a pass
+    # The row of the expectations that explains its verdict, or that did not expect a pass
+    row: Row | None = None
 
     @property
     def seconds(self) -> float:
@@ -73,18 +82,22 @@ class Done:
         return self.attempts[self.deciding].seen if self.attempts else None
 
     def without_evidence(self) -> Done:
-        return replace(self, attempts=tuple(replace(attempt, seen=None) for attempt in self.attempts))
+        return replace(
+            self,
+            attempts=tuple(replace(attempt, seen=None) for attempt in self.attempts),
+        )
 
     @property
     def result(self) -> str:
         """The outcome compared with the expectations: adds ``xfail`` and ``xpass``."""
         if self.row is None:
             return self.verdict.outcome
+
         return "xpass" if self.verdict.outcome == "pass" else "xfail"
 
     @property
     def counts_as(self) -> str:
-        """The result for the exit code: flaky only by the lab's faults counts as ``error``."""
+        """The result for the exit code: flaky by the lab's own errors alone counts as ``error``."""
         own = all(a.verdict.outcome in ("pass", "error") for a in self.attempts)
         return "error" if self.result == "flaky" and own else self.result
 
@@ -93,35 +106,46 @@ class Done:
 class Persistence:
     """Number of attempts at a cell."""
 
-    retries: int = 0  # so many times more until it passes
+    retries: int = 0  # further attempts until one passes
     repeat: int = 1  # a fixed number of attempts
-    until_fail: bool = False  # ... but nothing any more once a cell has not passed.
+    # Ends the whole run with the first cell that does not pass
+    until_fail: bool = False
 
     def goes_on(self, attempts: Sequence[Attempt], *, satisfied: bool) -> bool:
         """Whether another attempt follows; ``satisfied``: the last one passed, or as expected."""
         if sum(a.verdict.outcome == "timeout" for a in attempts) >= _MOST_TIMEOUTS:
             return False
+
         if self.repeat > 1:
             return len(attempts) < self.repeat and (satisfied or not self.until_fail)
+
         return not satisfied and len(attempts) <= self.retries
 
 
 def _deciding(attempts: Sequence[Attempt]) -> int:
-    """Return the first attempt with the worst outcome; the last one if all passed."""
+    """Return the first attempt with the worst outcome; the last one if all passed.
+
+    A failure says more than a hang, and both say more than an error of the lab.
+    """
     for outcome in ("fail", "timeout", "error"):
         for i, attempt in enumerate(attempts):
             if attempt.verdict.outcome == outcome:
                 return i
+
     return len(attempts) - 1
 
 
 def combine(attempts: Sequence[Attempt]) -> Verdict:
-    """The verdict on a cell by its attempts: ``flaky`` where some passed and some did not."""
+    """Return the verdict on a cell by its attempts; ``flaky``: some passed and some did not."""
+
     verdict = attempts[_deciding(attempts)].verdict
+
     bad = sum(a.verdict.outcome != "pass" for a in attempts)
     if not 0 < bad < len(attempts):
         return verdict
+
     reason = f"{bad} of {len(attempts)} attempts did not pass; {verdict.outcome}: {verdict.reason}"
+
     return replace(verdict, outcome="flaky", reason=reason)
 
 
@@ -131,21 +155,58 @@ def default_jobs() -> int:
 
 
 def judge_cell(cell: Cell, seen: Seen) -> Verdict:
-    """The verdict on a cell that has run."""
-    return judge(seen.facts(cell))
+    """The verdict on a cell that has run.
+
+    The output of a user's program is compared with that of the first cell that passes.
+    """
+
+    own = cell.case.own
+    if own is None or not own.conditions.output:
+        return judge(seen.facts(cell))
+
+    with own.references.lock:
+        seen.evidence = replace(seen.evidence, output=_compared(own, cell, seen.output))
+
+        verdict = judge(seen.facts(cell))
+        if verdict.outcome == "pass" and seen.output is not None:
+            own.references.keep(str(cell.topology), cell.id, seen.output[1])
+
+    return verdict
+
+
+def _compared(
+    own: OwnProgram, cell: Cell, output: tuple[str, bytes] | None
+) -> OutputSeen | None:
+    if output is None:
+        return None
+
+    node, octets = output
+    seen = OutputSeen(
+        node=node, size=len(octets), sha256=hashlib.sha256(octets).hexdigest()
+    )
+
+    known = own.references.of(str(cell.topology))
+    if known is None:
+        return seen
+
+    whose, other = known
+    apart = difference(octets, other, own.conditions.tolerance)
+
+    return replace(seen, compared_to=whose, difference=apart)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care:
-    """Treatment of labs."""
+    """How labs are opened, kept and given away."""
 
     terms: Terms = field(default_factory=Terms)
     isolated: bool = False  # whether every attempt gets a fresh one
-    # Called after each attempt: whether the lab becomes the user's, and a new one is opened.
+    # Called after each attempt; True: the lab now belongs to the user, and a new one is opened.
     keep: Callable[[Cell, Verdict, Lab], bool] | None = None
-    # A lab that is there already; None, or None from it: the backend opens one.
+    # Finds a lab that is there already; no function, or None from it: the backend opens one.
     open: Callable[[Cell], Lab | None] | None = None
-    invitations: Invitations | None = None  # where remote parties are told what they have to know
+    # Where remote parties learn what they have to know
+    invitations: Invitations | None = None
 
 
 class _Bench:
@@ -158,54 +219,68 @@ class _Bench:
         self._until = 0.0
 
     def ready(self, cell: Cell) -> Prepared:
-        """The lab for this cell, opened if there is none; LabError if it cannot be."""
+        """Return the lab for this cell, opened if there is none. LabError: it cannot be opened."""
         if self.lab is not None and time.monotonic() > self._until:
-            self.discard()  # before its nodes end by themselves
+            # Nodes end by themselves after ``ttl_s``, and must not do so within a cell.
+            self.discard()
+
         if self._prepared is None:
             terms = replace(self._care.terms, six=cell.six, compiled=cell.compiled)
             self._until = time.monotonic() + terms.ttl_s / 2
             there = self._care.open(cell) if self._care.open is not None else None
-            self.lab = there or self._backend.open(cell.vendors, cell.topology, run=self._run, terms=terms)
+            self.lab = there or self._backend.open(
+                cell.vendors, cell.topology, run=self._run, terms=terms
+            )
             self._prepared = prepare(self.lab, self._run, self._care.invitations)
+
         return self._prepared
 
     def after(self, cell: Cell, verdict: Verdict) -> bool:
-        """Give the lab to the user or close it, unless reused; True if it was given away."""
+        """Give the lab to the user, close it, or keep it for the next cell; True: it was given."""
+
         if self.lab is None:
             return False
+
         if self._care.keep is not None and self._care.keep(cell, verdict, self.lab):
             self.lab = self._prepared = None
             return True
+
+        # Whatever made a cell fail may still be in its lab, and would fail the next cell, too.
         if verdict.outcome != "pass" or self._care.isolated or cell.breaks_lab:
             self.discard()
+
         return False
 
     def discard(self) -> None:
         if self.lab is not None:
             self.lab.close()
+
         self.lab = self._prepared = None
 
 
 class _Queue:
-    """The cells that nobody has begun, in groups for one lab each. Any thread may ask."""
+    """The cells that no worker has begun, in groups of one lab each; safe for all threads."""
 
     def __init__(self, cells: Sequence[Cell], *, shares: bool) -> None:
         """``shares``: whether several labs of the same kind can be opened."""
+
         groups: dict[tuple[tuple[str, ...], str], list[Cell]] = {}
         for cell in cells:
             groups.setdefault(cell.lab, []).append(cell)
-        # The longest first, so that the last worker does not end long after the others.
+
+        # The longest first: else the last worker would end long after the others.
         self._groups = sorted(groups.values(), key=lambda g: -len(g) * g[0].roster.size)
         self._begun: list[list[Cell]] = []
         self._shares = shares
         self._lock = threading.Lock()
 
     def next_group(self) -> list[Cell] | None:
-        """Return a group that nobody has begun, or half of the longest one; None: there is none."""
+        """Return a group not begun yet, or half of the longest one; None: nothing is left."""
         with self._lock:
             group = self._groups.pop(0) if self._groups else self._half()
             if group:
                 self._begun.append(group)
+
             return group or None
 
     def next_cell(self, group: list[Cell]) -> Cell | None:
@@ -213,21 +288,34 @@ class _Queue:
             return group.pop(0) if group else None
 
     def _half(self) -> list[Cell]:
-        """Take half of the group of which most is left; nothing where that is not worth a lab."""
+        """Take half of the group with most cells left; nothing if that is not worth a lab.
+
+        The largest lab of tier faults once ran 262 of its 743 cells one after the other for 36
+        minutes, the last six of them beside three idle workers.
+        """
+
         # A kept lab, or one with remote parties, cannot be opened twice.
         if not self._shares:
             return []
-        shared = (group for group in self._begun if group and not any(map(is_remote, group[0].vendors)))
+
+        shared = (
+            group
+            for group in self._begun
+            if group and not any(map(is_remote, group[0].vendors))
+        )
         longest = max(shared, key=len, default=[])
+
         half = longest[(len(longest) + 1) // 2 :]
         if len(half) < _WORTH_A_LAB:
             return []
+
         del longest[-len(half) :]
+
         return half
 
 
 class _Cores:
-    """Room for procs beside each other, because MPI libraries spin while they wait."""
+    """Limits how many procs run at once, because MPI libraries spin while they wait."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
@@ -235,13 +323,16 @@ class _Cores:
         self._changed = threading.Condition()
 
     def take(self, procs: int, ending: Callable[[], bool]) -> bool:
-        """Wait until so many procs fit, as one cell always does; False: the run is ending."""
+        """Wait until this many procs fit; one cell alone always does. False: the run is ending."""
         with self._changed:
             while self._busy and self._busy + procs > self.slots and not ending():
                 self._changed.wait(_LOOK_S)
+
             if ending():
                 return False
+
             self._busy += procs
+
             return True
 
     def give(self, procs: int) -> None:
@@ -267,33 +358,54 @@ class Scheduler:
         expected: Callable[[Cell, Verdict], bool] = lambda _cell, _verdict: False,
         cut_off: Callable[[Attempt, Cell], None] = lambda _attempt, _cell: None,
     ) -> None:
-        self._backend, self._run, self._jobs, self._mutation = backend, run, jobs, mutation
-        self._limits, self._care, self._persistence = limits or Limits(), care or Care(), persistence or Persistence()
-        # Whether the cell was expected to end so: then there is no point in another attempt.
+        self._backend, self._run, self._jobs, self._mutation = (
+            backend,
+            run,
+            jobs,
+            mutation,
+        )
+        self._limits, self._care, self._persistence = (
+            limits or Limits(),
+            care or Care(),
+            persistence or Persistence(),
+        )
+        # True: the cell was expected to end so, and another attempt does not help.
         self._expected = expected
-        # Told, one at a time, of a cell that was under way when the run was interrupted.
+        # Called with each cell that was under way when the run was interrupted, one at a time.
         self._cut_off = cut_off
         # Callbacks come from one thread at a time.
         self._lock = threading.Lock()
         self._cores = _Cores(slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0)))
         self._failure: BaseException | None = None
-        self.stop = threading.Event()  # set it to end the run soon: new cells stay out, running ones are looked at
-        self.hurry = threading.Event()  # set it, too, to end the run at once: nothing more is looked at
+        # set it to end the run soon: no new cell begins, running ones are looked at
+        self.stop = threading.Event()
+        # set it, too, to end the run at once: nothing more is looked at
+        self.hurry = threading.Event()
         self._enough = False
 
-    def run(self, cells: Sequence[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+    def run(
+        self,
+        cells: Sequence[Cell],
+        began: Callable[[Cell], None],
+        done: Callable[[Done], None],
+    ) -> None:
         """Run the cells. ``began`` and ``done`` are called from one thread at a time.
 
         Raises:
             BaseException: whatever ``began`` or ``done`` raised; all labs are closed by then.
         """
+
         queue = _Queue(cells, shares=self._care.open is None)
+
         workers = [
-            threading.Thread(target=self._work, args=(queue, began, done), name=f"worker {i}")
+            threading.Thread(
+                target=self._work, args=(queue, began, done), name=f"worker {i}"
+            )
             for i in range(min(self._jobs, len(cells)))
         ]
         for worker in workers:
             worker.start()
+
         try:
             for worker in workers:
                 while worker.is_alive():  # not a bare join: Ctrl-C must come through
@@ -303,27 +415,36 @@ class Scheduler:
                 self.stop.set()
                 for worker in workers:
                     worker.join()
+
         if self._failure is not None:
             raise self._failure
 
     # -- a worker
 
-    def _work(self, queue: _Queue, began: Callable[[Cell], None], done: Callable[[Done], None]) -> None:
+    def _work(
+        self, queue: _Queue, began: Callable[[Cell], None], done: Callable[[Done], None]
+    ) -> None:
         try:
             while not self._ending() and (group := queue.next_group()) is not None:
                 self._run_group(queue, group, began, done)
         except BaseException as error:
             with self._lock:
                 self._failure = self._failure or error
+
             self.stop.set()
 
     def _ending(self) -> bool:
         return self._enough or self.stop.is_set()
 
     def _run_group(
-        self, queue: _Queue, group: list[Cell], began: Callable[[Cell], None], done: Callable[[Done], None]
+        self,
+        queue: _Queue,
+        group: list[Cell],
+        began: Callable[[Cell], None],
+        done: Callable[[Done], None],
     ) -> None:
         bench = _Bench(self._backend, self._run, self._care)
+
         timeouts: list[Done] = []
         try:
             while (cell := queue.next_cell(group)) is not None:
@@ -332,18 +453,29 @@ class Scheduler:
                     result = _given_up(cell, timeouts[-1].verdict)
                 else:
                     result = self._run_cell(bench, cell, began)
+
                 if result is None:
                     return
-                if result.verdict.outcome == "timeout" and result.attempts and not self._satisfied(cell, result):
+
+                if (
+                    result.verdict.outcome == "timeout"
+                    and result.attempts
+                    and not self._satisfied(cell, result)
+                ):
                     timeouts.append(result)
+
                 with self._lock:
                     done(result)
         finally:
             bench.discard()
 
-    def _run_cell(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Done | None:
-        """All attempts; None if the run was ended before they said anything."""
+    def _run_cell(
+        self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]
+    ) -> Done | None:
+        """Make all attempts at a cell; None: the run ended before they decided anything."""
+
         attempts: list[Attempt] = []
+
         kept, goes_on = False, True
         while goes_on:
             attempt = self._attempt(bench, cell, began)
@@ -351,54 +483,84 @@ class Scheduler:
                 # Interrupted: half a cell has no verdict, but a failed attempt counts.
                 if all(a.verdict.outcome == "pass" for a in attempts):
                     return None
+
                 break
+
             if attempts and attempts[-1].verdict.outcome == "pass":
-                attempts[-1] = replace(attempts[-1], seen=None)  # the last one that passed stands for all
+                # captures are large, so the last attempt that passed stands for all
+                attempts[-1] = replace(attempts[-1], seen=None)
+
             if sum(a.seen is not None for a in attempts) >= _MOST_KEPT:
                 attempt = replace(attempt, seen=None)
+
             attempts.append(attempt)
             satisfied = self._satisfied(cell, attempt)
+
             kept = bench.after(cell, attempt.verdict)
             if attempt.verdict.outcome != "pass":
-                self._enough = self._enough or (self._persistence.until_fail and not satisfied)
+                self._enough = self._enough or (
+                    self._persistence.until_fail and not satisfied
+                )
+
             goes_on = self._persistence.goes_on(attempts, satisfied=satisfied)
-        return Done(cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept)
+
+        return Done(
+            cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept
+        )
 
     def _satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
         return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
 
-    def _attempt(self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]) -> Attempt | None:
+    def _attempt(
+        self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]
+    ) -> Attempt | None:
         """Make one attempt as soon as its procs fit; None if the run was ended."""
+
         if not self._cores.take(cell.roster.size, self._ending):
             return None
+
         start = time.monotonic()
         try:
             with self._lock:
                 began(cell)
+
             verdict, seen = self._run_once(bench, cell)
         finally:
             self._cores.give(cell.roster.size)
+
         lab = bench.lab.access.lab if bench.lab is not None else ""
-        attempt = Attempt(verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab)
+
+        attempt = Attempt(
+            verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab
+        )
         if self.stop.is_set() and verdict.outcome != "pass":
             if not self.hurry.is_set():
+                # An interrupt may have made it fail: what was seen is kept, and no verdict is.
                 with self._lock:
                     self._cut_off(attempt, cell)
+
             return None
+
         return attempt
 
     def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
         try:
             prepared = bench.ready(cell)
         except ImpiError as error:
-            return Verdict(outcome="error", phase="up", blame="lab", reason=str(error)), None
-        # A cell of more procs than fit the cores gets as much more time.
+            return Verdict(
+                outcome="error", phase="up", blame="lab", reason=str(error)
+            ), None
+
+        # A cell with more procs than there is room for runs that much slower.
         limits = self._limits.scaled(max(1.0, cell.roster.size / self._cores.slots))
         seen = run_cell(prepared, cell, limits, self.stop, self._mutation, self.hurry)
+
         return judge_cell(cell, seen), seen
 
 
 def _given_up(cell: Cell, last: Verdict) -> Done:
-    """The verdict on a cell of a lab in which nothing ends."""
+    """Return the verdict on a cell that was not tried, because nothing ends in its lab."""
     reason = f"pair broken: {_MOST_TIMEOUTS} cells of {cell.parties} on {cell.topology} timed out, so it was not tried"
-    return Done(cell=cell, verdict=Verdict(outcome="skipped", phase=last.phase, reason=reason))
+    return Done(
+        cell=cell, verdict=Verdict(outcome="skipped", phase=last.phase, reason=reason)
+    )

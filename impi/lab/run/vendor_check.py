@@ -1,7 +1,8 @@
 """``impilab check NAME``: numbered requirements of a vendor, each with evidence and the cure.
 
 The first requirements read the vendor's folder, the next look into a node of its image, the last
-run cells and take their verdicts. A requirement whose ground is missing is not tried.
+run cells and take their verdicts. If a requirement fails that later ones rest on, these are not
+tried: one cause gets one cure, not a dozen.
 """
 
 from __future__ import annotations
@@ -32,28 +33,28 @@ _SINGLETONS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """The outcome of one requirement."""
+    """The outcome of one numbered requirement."""
 
     number: str
     text: str
-    ok: bool | None  # None: not tried, because an earlier one is not fulfilled
+    ok: bool | None  # None: not tried, because an earlier requirement is not fulfilled
     evidence: str
     cure: str = ""
 
 
 class _Untried(Exception):
-    """The backend cannot examine it; the text says why."""
+    """The backend cannot examine it; the text is the reason."""
 
 
 class _Unmet(Exception):
-    """The requirement is not fulfilled; the text is what was found."""
+    """The requirement is not fulfilled; the text says what was found."""
 
 
 _Check = Callable[["_Vendor"], str]
 
 
 class _Vendor:
-    """The vendor under examination, and a lab of it once one runs."""
+    """The vendor under examination, and a lab of it once there is one."""
 
     def __init__(self, name: str, backend: Backend) -> None:
         self.name, self.backend = name, backend
@@ -66,14 +67,17 @@ class _Vendor:
 
     @property
     def beside_pure(self) -> Lab:
-        """The lab that is looked into: a client of the vendor, and a pure one."""
+        """The lab for looks into a node: a client of the vendor, and a pure one."""
         return self.lab(f"{self.name}+pure", "1x2+1x2")
 
     def lab(self, parties: str, topology: str) -> Lab:
         key = f"{parties} {topology}"
         if key not in self.labs:
             vendors = tuple(parties.split("+"))
-            self.labs[key] = self.backend.open(vendors, parse_topology(topology), run=f"check-{self.known.name}")
+            self.labs[key] = self.backend.open(
+                vendors, parse_topology(topology), run=f"check-{self.known.name}"
+            )
+
         return self.labs[key]
 
     def close(self) -> None:
@@ -87,24 +91,46 @@ def check(name: str, backend: Backend) -> Iterator[Requirement]:
     Raises:
         UsageError: there is no such vendor.
     """
+
     vendor = _Vendor(name, backend)
-    kinds = "backed" if vendor.known.has_library else "own" if vendor.known.kind == "backed" else vendor.known.kind
+    kinds = (
+        "backed"
+        if vendor.known.has_library
+        else "own"
+        if vendor.known.kind == "backed"
+        else vendor.known.kind
+    )
+
     missing = ""
     try:
         for number, (text, cure, of, ground, examine) in _REQUIREMENTS.items():
             if kinds not in of:
                 continue
+
             if missing:
-                yield Requirement(number=number, text=text, ok=None, evidence=f"not tried: {missing} is not fulfilled")
+                yield Requirement(
+                    number=number,
+                    text=text,
+                    ok=None,
+                    evidence=f"not tried: {missing} is not fulfilled",
+                )
                 continue
+
             try:
-                yield Requirement(number=number, text=text, ok=True, evidence=examine(vendor))
+                yield Requirement(
+                    number=number, text=text, ok=True, evidence=examine(vendor)
+                )
             except _Untried as why:
-                yield Requirement(number=number, text=text, ok=None, evidence=f"not tried: {why}")
+                yield Requirement(
+                    number=number, text=text, ok=None, evidence=f"not tried: {why}"
+                )
             except (_Unmet, ImpiError, OSError) as found:
+                # Only some requirements are the ground of later ones.
                 missing = number if ground else ""
                 said = found.message if isinstance(found, ImpiError) else str(found)
-                yield Requirement(number=number, text=text, ok=False, evidence=said, cure=cure)
+                yield Requirement(
+                    number=number, text=text, ok=False, evidence=said, cure=cure
+                )
     finally:
         vendor.close()
 
@@ -113,18 +139,31 @@ def check(name: str, backend: Backend) -> Iterator[Requirement]:
 
 
 def _manifest_reads(vendor: _Vendor) -> str:
-    if vendor.known.library.launcher != "none" and not vendor.known.leaves.get("daemons"):
-        raise _Unmet(f"{vendor.known.name}.toml: [leaves] names no daemons of its mpiexec")
+    # By these names impirun finds daemons that an mpiexec has left.
+    if vendor.known.library.launcher != "none" and not vendor.known.leaves.get(
+        "daemons"
+    ):
+        raise _Unmet(
+            f"{vendor.known.name}.toml: [leaves] names no daemons of its mpiexec"
+        )
+
     known, version = vendor.known, installed_version(vendor.name) or "none"
     return f"{known.name}.toml: {known.title}, {known.kind}, version {version}"
 
 
 def _dockerfile(vendor: _Vendor) -> str:
     path = vendor.known.folder / "Dockerfile"
-    lines = [line for line in path.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+
+    lines = [
+        line
+        for line in path.read_text("utf-8").splitlines()
+        if line and not line.startswith("#")
+    ]
+    # An image on another base lacks the lab's own parts, such as SSH and Python.
     for line, wanted in zip([*lines, "", ""], _FIRST, strict=False):
         if not line.startswith(wanted):
             raise _Unmet(f"the first instructions are {lines[:2]}")
+
     return "it begins with ARG BASE and FROM ${BASE}"
 
 
@@ -133,11 +172,17 @@ def _scripts(vendor: _Vendor) -> str:
         path = vendor.known.folder / name
         if not path.is_file():
             raise _Unmet(f"there is no {path}")
+
         done = subprocess.run(
-            ["/bin/sh", "-n", str(path)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            ["/bin/sh", "-n", str(path)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
-            raise _Unmet(f"{name} is no shell script: {done.stderr.strip()}")
+            raise _Unmet(f"{name} is not a shell script: {done.stderr.strip()}")
+
     return "install and version are shell scripts"
 
 
@@ -146,40 +191,68 @@ def _scripts(vendor: _Vendor) -> str:
 
 def _builds(vendor: _Vendor) -> str:
     vendor.backend.prepare([vendor.name])
-    image = vendor.beside_pure.access.images.get(vendor.name, "")[:19] or f"the prefix of {vendor.name}"
-    return f"{image} is there, and a node of it answers"
+    image = (
+        vendor.beside_pure.access.images.get(vendor.name, "")[:19]
+        or f"the prefix of {vendor.name}"
+    )
+    return f"{image} exists, and a node of it answers"
 
 
 def _says_version(vendor: _Vendor) -> str:
     if not vendor.beside_pure.access.images:
         raise _Untried(f"backend {vendor.backend.name} has no images")
-    said = (vendor.node.read("/opt/impi/version.txt") or b"").decode("utf-8", "replace").strip()
+
+    said = (
+        (vendor.node.read("/opt/impi/version.txt") or b"")
+        .decode("utf-8", "replace")
+        .strip()
+    )
     if not said or "\n" in said:
         raise _Unmet(f"/opt/impi/version.txt of the image is {said!r}")
+
     wanted = installed_version(vendor.name)
+    # A version need not be a number; then any text will do.
     if wanted.replace(".", "").isdigit() and wanted not in said:
         raise _Unmet(f"it says {said!r}, which has no {wanted}")
+
     return said
 
 
 def _mpiexec(vendor: _Vendor) -> str:
     path = f"{_prefix(vendor)}/bin/mpiexec"
-    done = run_on(vendor.node, [path, "--version"], env=_environment(vendor), timeout_s=_PROBE_S)
+    done = run_on(
+        vendor.node, [path, "--version"], env=_environment(vendor), timeout_s=_PROBE_S
+    )
+
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     if done.code != 0:
-        raise _Unmet(f"{path} --version ended with {done.code}: {said.strip()[:200] or 'it said nothing'}")
+        raise _Unmet(
+            f"{path} --version ended with {done.code}: {said.strip()[:200] or 'it said nothing'}"
+        )
+
     if not any(mark in said.lower() for mark in vendor.known.library.marks):
         shown = " / ".join(line.strip() for line in said.splitlines()[:_SHOWN_LINES])
-        raise _Unmet(f"{path} --version has none of {', '.join(vendor.known.library.marks)}: {shown}")
+        raise _Unmet(
+            f"{path} --version has none of {', '.join(vendor.known.library.marks)}: {shown}"
+        )
+
     return said.splitlines()[0]
 
 
 def _library_loads(vendor: _Vendor) -> str:
     path = f"{_prefix(vendor)}/lib/{vendor.known.library.files[0]}"
-    argv = [vendor.beside_pure.access.python, "-c", f"import ctypes; ctypes.CDLL({path!r})"]
+    argv = [
+        vendor.beside_pure.access.python,
+        "-c",
+        f"import ctypes; ctypes.CDLL({path!r})",
+    ]
+
     done = run_on(vendor.node, argv, env=_environment(vendor), timeout_s=_PROBE_S)
     if done.code != 0:
-        raise _Unmet(f"{path}: {done.stderr.decode('utf-8', 'replace').strip().splitlines()[-1]}")
+        raise _Unmet(
+            f"{path}: {done.stderr.decode('utf-8', 'replace').strip().splitlines()[-1]}"
+        )
+
     return path
 
 
@@ -192,10 +265,15 @@ def _two_ranks(vendor: _Vendor) -> str:
     }
     argv = [f"{prefix}/bin/mpiexec", "-n", "2", python, "-c", _SINGLETONS]
     done = run_on(vendor.node, argv, env=env, timeout_s=_PROBE_S)
+
+    # Two worlds of one rank each: this mpiexec is another library's.
     said = done.stdout.decode("utf-8", "replace").strip()
     if said != f"{vendor.known.title};2":
         errors = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _Unmet(f"it printed {said!r}, not '{vendor.known.title};2' {errors[-1] if errors else ''}".strip())
+        raise _Unmet(
+            f"it printed {said!r}, not '{vendor.known.title};2' {errors[-1] if errors else ''}".strip()
+        )
+
     return f"title {vendor.known.title!r}, 2 ranks in one MPI_COMM_WORLD"
 
 
@@ -207,6 +285,7 @@ def _passes(*cells: str) -> _Check:
         names = [text.format(vendor=vendor.name) for text in cells]
         for name in names:
             _pass(vendor, parse_cell(name))
+
         return f"pass: {', '.join(names)}"
 
     return examine
@@ -216,11 +295,17 @@ def _pass(vendor: _Vendor, cell: Cell) -> None:
     reason = vendor.backend.supports(cell.topology, cell.vendors)
     if reason:
         raise _Untried(f"{cell.id} cannot be run: {reason}")
+
     lab = vendor.lab(cell.parties, str(cell.topology))
-    seen = run_cell(prepare(lab, f"check-{vendor.known.name}"), cell, Limits(), threading.Event())
+    seen = run_cell(
+        prepare(lab, f"check-{vendor.known.name}"), cell, Limits(), threading.Event()
+    )
+
     verdict = judge_cell(cell, seen)
     if verdict.outcome != "pass":
-        raise _Unmet(f"{cell.id}: {verdict.outcome}, blame {verdict.blame}: {verdict.reason}")
+        raise _Unmet(
+            f"{cell.id}: {verdict.outcome}, blame {verdict.blame}: {verdict.reason}"
+        )
 
 
 def _declared(vendor: _Vendor) -> str:
@@ -228,6 +313,7 @@ def _declared(vendor: _Vendor) -> str:
     for row in vendor.known.unsupported:
         if not any(f": {row.reason}" in declared(cell) for cell in cells):
             raise _Unmet(f"the selector {row.cells!r} names no cell of tier pairs")
+
     return f"{len(vendor.known.unsupported)} declaration(s), each of cells that exist"
 
 
@@ -235,7 +321,9 @@ def _declared(vendor: _Vendor) -> str:
 
 
 def _prefix(vendor: _Vendor) -> str:
-    return _environment(vendor).get(vendor.known.prefix_variable, node_prefix(vendor.name))
+    return _environment(vendor).get(
+        vendor.known.prefix_variable, node_prefix(vendor.name)
+    )
 
 
 def _environment(vendor: _Vendor) -> dict[str, str]:
@@ -245,7 +333,13 @@ def _environment(vendor: _Vendor) -> dict[str, str]:
 _ALL: Final = ("backed", "native", "own")
 # By number: text, cure, kinds, whether later ones need it, and the examination.
 _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] = {
-    "R01": ("the manifest can be read", "see the keys in images/README.md", (*_ALL, "remote"), True, _manifest_reads),
+    "R01": (
+        "the manifest can be read",
+        "see the keys in images/README.md",
+        (*_ALL, "remote"),
+        True,
+        _manifest_reads,
+    ),
     "R02": (
         "the Dockerfile builds on the lab's base image",
         "begin it with 'ARG BASE=impilab/base' and 'FROM ${BASE}'",
@@ -254,15 +348,21 @@ _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] 
         _dockerfile,
     ),
     "R03": (
-        "the scripts install and version are there",
+        "the scripts install and version exist",
         "write them as images/README.md says",
         ("backed",),
         True,
         _scripts,
     ),
-    "R04": ("the image builds, and a node of it answers", "mend what the build's last lines say", _ALL, True, _builds),
+    "R04": (
+        "the image builds, and a node of it answers",
+        "mend what the build's last lines say",
+        _ALL,
+        True,
+        _builds,
+    ),
     "R05": (
-        "the image tells its version on one line",
+        "the image prints its version on one line",
         "let the script version print one line with the version of the manifest, into /opt/impi/version.txt",
         ("backed",),
         False,
@@ -294,7 +394,9 @@ _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] 
         "look into the verdict, then: impilab run 'startup.hello/*' --with NAME",
         ("backed", "native"),
         True,
-        _passes("startup.hello/{vendor}+pure/1x2+1x2", "startup.hello/pure+{vendor}/1x2+1x2"),
+        _passes(
+            "startup.hello/{vendor}+pure/1x2+1x2", "startup.hello/pure+{vendor}/1x2+1x2"
+        ),
     ),
     "R10": (
         "messages cross, octet for octet",

@@ -35,10 +35,14 @@ class DockerBackend(LabOpener):
         self._images = Images(self._client)
         self._copies = Copies(self._client)
         self._built: dict[str, str] = {}
+
         self._compiled: dict[str, str] = {}
         if publish is None:
-            # An engine inside a virtual machine: its containers' addresses lead nowhere from here.
-            publish = sys.platform != "linux" or "Desktop" in str(self._client.info().get("OperatingSystem", ""))
+            # An engine in a virtual machine: addresses of its containers lead nowhere from here.
+            publish = sys.platform != "linux" or "Desktop" in str(
+                self._client.info().get("OperatingSystem", "")
+            )
+
         self._publish = publish
         self._wanted: dict[str, str] = {}
         self._no_network: str | None = None
@@ -47,33 +51,64 @@ class DockerBackend(LabOpener):
         return examine(self._client, self._images)
 
     def prepare(
-        self, vendors: Sequence[str], builds: Mapping[str, str] | None = None, *, compiled: bool = False
+        self,
+        vendors: Sequence[str],
+        builds: Mapping[str, str] | None = None,
+        *,
+        compiled: bool = False,
     ) -> None:
         for vendor, what in (builds or {}).items():
             if what.startswith("/"):
-                prefix_build(vendor, what)  # a mistake is told before anything is built
+                prefix_build(vendor, what)  # a mistake shows before anything is built
+
             self._wanted[vendor] = what
+
         vendors = [vendor for vendor in vendors if not is_remote(vendor)]
+
         found = self._images.ensure([*vendors, "pure"])
         for vendor in sorted(set(vendors) & self._wanted.keys()):
             what = self._wanted[vendor]
-            found[vendor], build = image_of_build(self._client, self._images, vendor, what, found[vendor])
+            found[vendor], build = image_of_build(
+                self._client, self._images, vendor, what, found[vendor]
+            )
             self.builds = {**self.builds, vendor: build}
+
         self._built.update(found)
         if compiled:
-            own = [vendor for vendor in sorted(set(vendors)) if has_image(vendor) and vendor not in self.builds]
+            own = [
+                vendor
+                for vendor in sorted(set(vendors))
+                if has_image(vendor) and vendor not in self.builds
+            ]
             self._compiled.update(self._images.with_programs(own))
 
     def supports(self, topology: Topology, vendors: Sequence[str] = ()) -> str:
-        """Every topology that one machine can carry."""
-        return _too_many(topology) or neighbours_short(sum(shape.nodes for shape in topology.clients))
+        """Return an empty text: a machine can carry every topology."""
+        return _too_many(topology) or neighbours_short(
+            sum(shape.nodes for shape in topology.clients)
+        )
 
-    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
+    def open(
+        self,
+        vendors: Sequence[str],
+        topology: Topology,
+        *,
+        run: str,
+        terms: Terms | None = None,
+    ) -> Lab:
         self._check(vendors, topology, _too_many(topology))
         terms = terms or Terms()
         images, copies = self._images_of(vendors, terms)
         plan = LabPlan(
-            access=lease("docker", run, vendors, topology, terms, images=images, builds=self.builds),
+            access=lease(
+                "docker",
+                run,
+                vendors,
+                topology,
+                terms,
+                images=images,
+                builds=self.builds,
+            ),
             pool=pool_from_environment(),
             publish=self._publish or terms.publish,
             terms=terms,
@@ -82,22 +117,43 @@ class DockerBackend(LabOpener):
         lab = DockerLab(self._client, plan)
         self._open.add(lab)
         lab.start()
+
         return lab
 
     def _images_of(
         self, vendors: Sequence[str], terms: Terms
     ) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
-        """Return image ids by name, and copies of their folders; builds what is missing."""
+        """Return image ids by name, and volumes for their folders; build what is missing."""
+
         vendors = [vendor for vendor in vendors if not is_remote(vendor)]
         needed = {*vendors, "pure", "base", SPY}
-        with_programs = {v for v in vendors if has_image(v) and v not in self.builds} if terms.compiled else set()
-        if not needed <= self._built.keys() or not with_programs <= self._compiled.keys():
+
+        with_programs = (
+            {v for v in vendors if has_image(v) and v not in self.builds}
+            if terms.compiled
+            else set()
+        )
+        if (
+            not needed <= self._built.keys()
+            or not with_programs <= self._compiled.keys()
+        ):
             self.prepare(vendors, compiled=terms.compiled)
+
         images = {name: self._built[name] for name in sorted(needed)}
-        copies = self._copies.ensure(self._built[name] for name in {*vendors, "pure"} - self.builds.keys())
-        # What is copied of an image is the same in the one with programs.
-        same = {self._compiled[v]: copies[images[v]] for v in with_programs if images[v] in copies}
-        return {**images, **{v: self._compiled[v] for v in with_programs}}, {**copies, **same}
+        copies = self._copies.ensure(
+            self._built[name] for name in {*vendors, "pure"} - self.builds.keys()
+        )
+        # Folders that are copied are equal in the image with compiled programs.
+        same = {
+            self._compiled[v]: copies[images[v]]
+            for v in with_programs
+            if images[v] in copies
+        }
+
+        return {**images, **{v: self._compiled[v] for v in with_programs}}, {
+            **copies,
+            **same,
+        }
 
     def attach(self, access: Access) -> Lab:
         return self._opened(DockerLab.attach(self._client, access))
@@ -106,9 +162,10 @@ class DockerBackend(LabOpener):
         return why_no_machine(machine)
 
     def no_network(self) -> str:
-        """Tried once, in a container of its own."""
+        """Try it once, in a container of its own."""
         if self._no_network is None:
             self._no_network = why_not(self._client, self._images.tool(LINKS))
+
         return self._no_network
 
     def network(self, access: Access) -> Network:
@@ -116,9 +173,17 @@ class DockerBackend(LabOpener):
 
     def logs(self, access: Access, node: str) -> str:
         with engine_fault(f"the log of {node} cannot be read"):
-            return self._client.containers.get(access.nodes[node].container).logs().decode("utf-8", "replace")
+            return (
+                self._client.containers.get(access.nodes[node].container)
+                .logs()
+                .decode("utf-8", "replace")
+            )
 
 
 def _too_many(topology: Topology) -> str:
     nodes = sum(shape.nodes for shape in topology.clients)
-    return f"{nodes} nodes are more than {_MOST_NODES} on one machine" if nodes > _MOST_NODES else ""
+    return (
+        f"{nodes} nodes are more than {_MOST_NODES} on one machine"
+        if nodes > _MOST_NODES
+        else ""
+    )

@@ -30,14 +30,17 @@ _CONFIG: Final = f"""Host *
 """
 _SOURCES_TAR: Final = "/opt/impi/sources.tar"
 UNPACKS: Final = ("/bin/sh", "-c", f'tar -xf {_SOURCES_TAR} -C / && exec "$@"', "sh")
-"""The beginning of a node's command; the rest of the command runs when the sources are there."""
+"""The first words of a node's command; the rest of the command runs once the sources are there."""
 IN_MEMORY: Final = {SOURCES: f"exec,uid={UID},gid={UID}"}
 """The folder that the sources are unpacked to, and the options of its mount."""
 
 
-def _ssh(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> dict[str, bytes]:
+def _ssh(
+    user_key: Key, host_key: Key, addresses: Mapping[str, str]
+) -> dict[str, bytes]:
     known = "".join(
-        f"[{name}]:{SSH_PORT},[{address}]:{SSH_PORT} {host_key.public}\n" for name, address in addresses.items()
+        f"[{name}]:{SSH_PORT},[{address}]:{SSH_PORT} {host_key.public}\n"
+        for name, address in addresses.items()
     )
     texts = {
         "authorized_keys": user_key.public + "\n",
@@ -70,16 +73,29 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
         for name, data in files.items():
             for folder in reversed(Path(name).parents):
                 text = str(folder)
-                # The image has these, with owners of their own.
-                if text in made or text in ("/", "/home", HOME, f"{HOME}/.ssh", "/opt", "/opt/impi", SOURCES):
+                # The image has these folders, with owners of their own.
+                if text in made or text in (
+                    "/",
+                    "/home",
+                    HOME,
+                    f"{HOME}/.ssh",
+                    "/opt",
+                    "/opt/impi",
+                    SOURCES,
+                ):
                     continue
+
                 made.add(text)
                 tar.addfile(_entry(text, tarfile.DIRTYPE, 0o755))
+
             secret = name.startswith(HOME)
             program = name.startswith(f"{SOURCES}/bin/")
-            entry = _entry(name, tarfile.REGTYPE, 0o600 if secret else 0o755 if program else 0o644)
+            entry = _entry(
+                name, tarfile.REGTYPE, 0o600 if secret else 0o755 if program else 0o644
+            )
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
+
     return buffer.getvalue()
 
 
@@ -87,4 +103,5 @@ def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name.lstrip("/"))
     entry.type, entry.mode = kind, mode
     entry.uid = entry.gid = UID
+
     return entry

@@ -18,19 +18,30 @@ def software(
     server: Node,
     clients: Sequence[Sequence[Node]],
 ) -> dict[str, str]:
-    """Image ids, and what the images say they contain: version by ``PARTY.PACKAGE``."""
+    """Return image ids, and the contents that images declare: versions by ``PARTY.PACKAGE``."""
+
     found = {f"image.{name}": image for name, image in sorted(images.items())}
-    found.update({f"build.{name}": f"{b.origin} {b.digest}" for name, b in builds.items()})
-    first = {vendor: nodes[0] for vendor, nodes in zip(reversed(vendors), reversed(clients), strict=True) if nodes}
+    found.update(
+        {f"build.{name}": f"{b.origin} {b.digest}" for name, b in builds.items()}
+    )
+
+    first = {
+        vendor: nodes[0]
+        for vendor, nodes in zip(reversed(vendors), reversed(clients), strict=True)
+        if nodes
+    }
     for party, node in {"server": server, **first}.items():
         if version := (node.read("/opt/impi/version.txt") or b"").decode().strip():
             found[f"{party}.library"] = version
+
         for line in (node.read("/opt/impi/pip.txt") or b"").decode().splitlines():
             package, _, version = line.partition("==")
             if package not in _INSTALLERS:
                 found[f"{party}.{package}"] = version
+
     for line in (server.read("/opt/impi/dpkg.txt") or b"").decode().splitlines():
         package, _, version = line.partition("\t")
         if package in _SYSTEM:
             found[f"debian.{package}"] = version
+
     return found

@@ -35,18 +35,30 @@ class DockerInventory:
             return labs_of(self._parts())
 
     def remove(self, seen: LabSeen, *, patience_s: float = _PATIENCE_S) -> list[str]:
-        """Remove containers first; others, which these use, get ``patience_s`` to become free."""
+        """Remove containers first; ``patience_s`` is for the networks and volumes that they use."""
         removed = []
         with engine_fault(f"lab {seen.lab} cannot be removed"):
-            names = [part.partition(" ")[2] for part in seen.parts if part.startswith("container ")]
+            names = [
+                part.partition(" ")[2]
+                for part in seen.parts
+                if part.startswith("container ")
+            ]
+
             in_parallel(self._remove_container, names)
             for part in seen.parts:
                 kind, _, name = part.partition(" ")
                 if kind == "network":
                     self._remove_network(name, patience_s)
                 elif kind == "volume":
-                    when_free(lambda name=name: self._client.api.remove_volume(name, force=True), patience_s)  # type: ignore[misc]
+                    when_free(
+                        lambda name=name: self._client.api.remove_volume(  # type: ignore[misc]
+                            name, force=True
+                        ),
+                        patience_s,
+                    )
+
                 removed.append(part)
+
         return removed
 
     def _remove_network(self, name: str, patience_s: float) -> None:
@@ -59,20 +71,31 @@ class DockerInventory:
                         f"network {name} cannot be removed: the engine counts containers in it that are gone;"
                         " it is removable once the engine was restarted"
                     ) from error
+
             raise
 
     def _parts(self) -> list[tuple[str, str, dict[str, str]]]:
         mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab"}
         found = [
             ("container", str(c.name), ours(c.labels))
-            for c in self._client.containers.list(all=True, filters=mine, ignore_removed=True)
+            for c in self._client.containers.list(
+                all=True, filters=mine, ignore_removed=True
+            )
         ]
         networks = self._client.networks.list(filters=mine)
         # Overlay networks are those of backend swarm.
-        own = [network for network in networks if network.attrs.get("Driver") != "overlay"]
-        found += [("network", str(network.name), ours(network.attrs.get("Labels"))) for network in own]
+        own = [
+            network for network in networks if network.attrs.get("Driver") != "overlay"
+        ]
+        found += [
+            ("network", str(network.name), ours(network.attrs.get("Labels")))
+            for network in own
+        ]
         volumes = self._client.volumes.list(filters=mine)
-        return found + [("volume", str(v.name), ours(v.attrs.get("Labels"))) for v in volumes]
+
+        return found + [
+            ("volume", str(v.name), ours(v.attrs.get("Labels"))) for v in volumes
+        ]
 
     def _remove_container(self, name: str) -> None:
         with ignore_missing():
@@ -80,7 +103,7 @@ class DockerInventory:
 
 
 def remove_container(container: Container) -> None:
-    """End and remove it, even if others do so too; it is gone afterwards.
+    """End and remove a container; it is gone afterwards, even if others remove it, too.
 
     Most containers go with their end and are only killed here. An engine that removes one container
     twice at a time may miscount its network's endpoints, and then never removes that network.
@@ -91,10 +114,13 @@ def remove_container(container: Container) -> None:
         except APIError as error:
             if error.status_code != _CONFLICT:
                 raise
-            _remove_idle(container)  # it does not run: it never did, or is about to go
+
+            _remove_idle(container)  # it has not run yet, or is being removed
+
         container.reload()
         if not container.attrs["HostConfig"].get("AutoRemove"):
             _remove_idle(container)
+
         _wait_gone(container)
 
 
@@ -109,8 +135,9 @@ def _remove_idle(container: Container) -> None:
 def _wait_gone(container: Container) -> None:
     deadline = time.monotonic() + _GONE_S
     while time.monotonic() < deadline:
-        container.reload()  # NotFound, once it is gone
+        container.reload()  # NotFound, once the container is gone
         time.sleep(_TURN_S)
+
     raise LabError(f"container {container.name} does not go away")
 
 
@@ -125,6 +152,8 @@ def when_free(remove: Callable[[], object], patience_s: float = _FREE_S) -> None
         except APIError as error:
             if error.status_code not in _BUSY or time.monotonic() > deadline:
                 raise
+
             time.sleep(_TURN_S)
             continue
+
         return

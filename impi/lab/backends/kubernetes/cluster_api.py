@@ -21,20 +21,20 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 Object: TypeAlias = dict[str, Any]
-"""An object of the API, as its manifest has it."""
+"""An object of the API, in the form of its manifest."""
 Told: TypeAlias = Any
-"""An object as the client tells of it; the client has no types of use here."""
+"""An object in the form that the client returns; the client has no useful types for it."""
 _ANSWER_S: Final = 10.0
 _FORBIDDEN: Final = 403
 _MISSING: Final = 404
 _OWN_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
-# Failures are exceptions; an API that does not answer needs no lines of its client's log.
+# Failures become exceptions, so the log of the API's client need not tell them as well.
 logging.getLogger("urllib3").addHandler(logging.NullHandler())
 
 
 class KubernetesCluster:
-    """One namespace of the cluster that kubectl would use, or of the one that this runs in.
+    """One namespace of the cluster that kubectl would use; inside a cluster, of that one.
 
     Args:
         namespace: empty: that of the context.
@@ -51,7 +51,14 @@ class KubernetesCluster:
         self.rights = api.AuthorizationV1Api(made)
         self.version = api.VersionApi(made)
 
-    def ask(self, what: str, method: Callable[..., Told], *args: object, gone: bool = False, **options: object) -> Told:
+    def ask(
+        self,
+        what: str,
+        method: Callable[..., Told],
+        *args: object,
+        gone: bool = False,
+        **options: object,
+    ) -> Told:
         """Call a method of the client, and return its answer.
 
         Args:
@@ -66,29 +73,54 @@ class KubernetesCluster:
         except api.ApiException as error:
             if gone and error.status == _MISSING:
                 return None
-            cure = "; clusters/kubernetes/role.yaml has the rights it takes" if error.status == _FORBIDDEN else ""
+
+            cure = (
+                "; clusters/kubernetes/role.yaml has the rights it takes"
+                if error.status == _FORBIDDEN
+                else ""
+            )
             raise LabError(f"{what}: the cluster says: {_said(error)}{cure}") from error
-        except ValueError as error:  # of pydantic: client and cluster differ in their versions
-            raise LabError(f"{what}: the client of the API does not take it: {' '.join(str(error).split())}") from error
+        except ValueError as error:
+            # An error of pydantic means that client and cluster have different versions
+            raise LabError(
+                f"{what}: the client of the API does not accept it: {' '.join(str(error).split())}"
+            ) from error
         except (HTTPError, OSError) as error:
-            # The reason, without the client's account of its tries.
-            last = str(getattr(error, "reason", None) or error).rpartition(": ")[2] or type(error).__name__
-            raise LabError(f"{what}: the cluster's API does not answer: {last}") from error
+            # The reason, without the list of the client's attempts.
+            last = (
+                str(getattr(error, "reason", None) or error).rpartition(": ")[2]
+                or type(error).__name__
+            )
+            raise LabError(
+                f"{what}: the cluster's API does not answer: {last}"
+            ) from error
 
 
 def _client() -> tuple[Told, str]:
     named = os.environ.get("KUBECONFIG", "")
-    files = [str(Path(part).expanduser().absolute()) for part in (named or "~/.kube/config").split(os.pathsep) if part]
+
+    files = [
+        str(Path(part).expanduser().absolute())
+        for part in (named or "~/.kube/config").split(os.pathsep)
+        if part
+    ]
     if named:
-        os.environ["KUBECONFIG"] = os.pathsep.join(files)  # the reaper looks from another folder
+        # the reaper runs in another folder, so relative paths of a configuration would miss
+        os.environ["KUBECONFIG"] = os.pathsep.join(files)
+
     chosen = api.Configuration()
+
     chosen.retries = 1
     try:
         if any(Path(file).exists() for file in files):
             path = os.pathsep.join(files)
             _, context = config.list_kube_config_contexts(path)
             config.load_kube_config(path, client_configuration=chosen)
-            return api.ApiClient(chosen), context["context"].get("namespace") or "default"
+
+            return api.ApiClient(chosen), context["context"].get(
+                "namespace"
+            ) or "default"
+
         config.load_incluster_config(client_configuration=chosen)
         return api.ApiClient(chosen), _OWN_NAMESPACE.read_text("utf-8").strip()
     except (config.ConfigException, OSError) as error:

@@ -14,7 +14,8 @@ from impi.lab.backends.lifecycle.lab_labels import labs_of, ours
 from impi.lab.backends.lifecycle.ownership import is_of_this_boot
 from impi.lab.nodes.interface import LabSeen
 
-_FREE_S: Final = 20.0  # time for the workers to end pods; those of a lost worker are then removed without it
+# time for workers to end pods; pods of a lost worker are then removed without it
+_FREE_S: Final = 20.0
 _GONE_S: Final = 30.0
 _TURN_S: Final = 0.2
 
@@ -26,7 +27,7 @@ class ClusterInventory:
         self._cluster = cluster
 
     def find(self) -> list[LabSeen]:
-        """All labs, by the labels of their Jobs, Services and Secrets.
+        """Return all labs, by the labels of their Jobs, Services and Secrets.
 
         Whether an opener on another machine lives cannot be seen: it does until its time is over.
         """
@@ -34,6 +35,7 @@ class ClusterInventory:
 
     def remove(self, seen: LabSeen) -> list[str]:
         cluster, what = self._cluster, f"lab {seen.lab} cannot be removed"
+
         removes = {
             "job": cluster.batch.delete_namespaced_job,
             "service": cluster.core.delete_namespaced_service,
@@ -42,18 +44,38 @@ class ClusterInventory:
         for kind, remove in removes.items():
             for part in seen.parts:
                 if part.startswith(f"{kind} "):
-                    options = {"propagation_policy": "Background"} if kind == "job" else {}
-                    cluster.ask(what, remove, part.partition(" ")[2], cluster.namespace, gone=True, **options)
+                    options = (
+                        {"propagation_policy": "Background"} if kind == "job" else {}
+                    )
+                    cluster.ask(
+                        what,
+                        remove,
+                        part.partition(" ")[2],
+                        cluster.namespace,
+                        gone=True,
+                        **options,
+                    )
+
         began = time.monotonic()
         while pods := self._pods(seen.lab):
             waited_s = time.monotonic() - began
             if waited_s > _GONE_S:
                 raise LabError(f"{what}: pod {pods[0].metadata.name} does not go away")
+
             if waited_s > _FREE_S:
                 for pod in pods:
                     remove = cluster.core.delete_namespaced_pod
-                    cluster.ask(what, remove, pod.metadata.name, cluster.namespace, gone=True, grace_period_seconds=0)
+                    cluster.ask(
+                        what,
+                        remove,
+                        pod.metadata.name,
+                        cluster.namespace,
+                        gone=True,
+                        grace_period_seconds=0,
+                    )
+
             time.sleep(_TURN_S)
+
         return list(seen.parts)
 
     def _seen(self, seen: LabSeen) -> LabSeen:
@@ -64,8 +86,12 @@ class ClusterInventory:
         cluster = self._cluster
         what = f"the pods of lab {lab} cannot be listed"
         found = cluster.ask(
-            what, cluster.core.list_namespaced_pod, cluster.namespace, label_selector=f"{LAB}={key_of(lab)}"
+            what,
+            cluster.core.list_namespaced_pod,
+            cluster.namespace,
+            label_selector=f"{LAB}={key_of(lab)}",
         )
+
         return list(found.items)
 
     def _parts(self) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -75,5 +101,7 @@ class ClusterInventory:
             ("service", cluster.core.list_namespaced_service),
             ("secret", cluster.core.list_namespaced_secret),
         ):
-            for each in cluster.ask(what, listed, cluster.namespace, label_selector=LAB).items:
+            for each in cluster.ask(
+                what, listed, cluster.namespace, label_selector=LAB
+            ).items:
                 yield kind, each.metadata.name, ours(each.metadata.annotations)

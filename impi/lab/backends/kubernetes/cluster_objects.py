@@ -1,4 +1,4 @@
-"""What a lab makes in a cluster: for each node a Job of one pod and a Service, and one Secret.
+"""The objects of a lab in a cluster: for each node a Job of one pod and a Service, and one Secret.
 
 A Job ends with the lab's lifetime and is removed soon after it; all else belongs to a Job, and goes
 with it. So nothing stays for long, even if opener and reaper are both killed.
@@ -19,11 +19,12 @@ NODE: Final = f"{LABEL}node"
 _REMOVED_AFTER_S: Final = 60
 _SHM: Final = "256Mi"
 _READABLE: Final = 0o440
-_LONGEST: Final = 44  # "impilab-", this, "-client15", and what a Job adds are 63 characters
+# "impilab-", this, "-client15", and what a Job adds are 63 characters
+_LONGEST: Final = 44
 
 
 def key_of(lab: str) -> str:
-    """Return the name of a lab as labels and names of objects may have it."""
+    """Return a lab's name in the form that labels and names of objects allow."""
     return re.sub(r"[^a-z0-9]+", "-", lab.lower())[-_LONGEST:].strip("-")
 
 
@@ -49,12 +50,15 @@ class Objects:
                 "backoffLimit": 0,
                 "activeDeadlineSeconds": max(1, round(ends_s)),
                 "ttlSecondsAfterFinished": _REMOVED_AFTER_S,
-                "template": {"metadata": {"labels": self._own(node)}, "spec": self._pod(node, image)},
+                "template": {
+                    "metadata": {"labels": self._own(node)},
+                    "spec": self._pod(node, image),
+                },
             },
         }
 
     def service(self, node: str, owner: Object) -> Object:
-        """Return what publishes the sshd of a node at a port of each worker."""
+        """Return a Service that publishes a node's sshd at a port of each worker."""
         return {
             "apiVersion": "v1",
             "kind": "Service",
@@ -80,12 +84,20 @@ class Objects:
 
     def _metadata(self, node: str) -> Object:
         name = f"impilab-{self._key}-{node}"
-        return {"name": name, "labels": self._own(node), "annotations": full(self._labels)}
+        return {
+            "name": name,
+            "labels": self._own(node),
+            "annotations": full(self._labels),
+        }
 
     def _pod(self, node: str, image: str) -> Object:
         files = ("authorized_keys", "host_key")
-        # One by one: a volume's folder is writable to others, and sshd refuses keys in such.
-        keys = [{"name": "keys", "mountPath": f"{HOME}/.ssh/{file}", "subPath": file} for file in files]
+        # One by one: a volume's folder is writable for others, and sshd
+        # refuses keys in such a folder.
+        keys = [
+            {"name": "keys", "mountPath": f"{HOME}/.ssh/{file}", "subPath": file}
+            for file in files
+        ]
         return {
             "restartPolicy": "Never",
             "hostname": node,
@@ -99,7 +111,7 @@ class Objects:
                 "fsGroup": UID,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
-            # On different workers, where there are some.
+            # On different workers, if there are several.
             "topologySpreadConstraints": [
                 {
                     "maxSkew": 1,
@@ -115,12 +127,21 @@ class Objects:
                     "imagePullPolicy": self._pull,
                     "ports": [{"containerPort": SSH_PORT}],
                     "resources": {"requests": {"cpu": "100m", "memory": _SHM}},
-                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
                     "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}, *keys],
                 }
             ],
             "volumes": [
                 {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _SHM}},
-                {"name": "keys", "secret": {"secretName": f"impilab-{self._key}-keys", "defaultMode": _READABLE}},
+                {
+                    "name": "keys",
+                    "secret": {
+                        "secretName": f"impilab-{self._key}-keys",
+                        "defaultMode": _READABLE,
+                    },
+                },
             ],
         }

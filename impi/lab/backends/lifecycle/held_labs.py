@@ -24,20 +24,22 @@ def holding_name(lab: str) -> str:
 
 
 def is_held(lab: str) -> bool:
-    """Whether a reaper holds it."""
+    """Whether a reaper holds the lab of that name."""
     try:
         lines = _TABLE.read_text("utf-8", "replace").splitlines()
     except OSError:
         return False
+
     # An accepted connection keeps the name as long as it lives, so only a listener holds.
     mine = (line.split() for line in lines if line.endswith(f" @{holding_name(lab)}"))
+
     return any(_flags(fields) & _LISTENS for fields in mine)
 
 
 def _flags(fields: Sequence[str]) -> int:
     """Return the flags in a row of the table; 0: the row has none.
 
-    The kernel writes names as they are, so a stranger's name with a line break makes such rows.
+    The kernel writes names as they are: a stranger's name with a line break makes such a row.
     """
     try:
         return int(fields[3], 16)
@@ -46,13 +48,16 @@ def _flags(fields: Sequence[str]) -> int:
 
 
 def let_go(lab: str) -> list[str] | None:
-    """Have its reaper remove it now; return descriptions, or None if no reaper did."""
+    """Ask the lab's reaper to remove it now; return descriptions, or None: no reaper did."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
         try:
             asking.settimeout(_ANSWER_S)
+
             asking.connect(f"\0{holding_name(lab)}")
             with asking.makefile("rb") as answer:
                 found = json.loads(answer.readline(_MOST))
-        except (OSError, ValueError, RecursionError):  # no reaper, or somebody else who took its name
+        # no reaper listens, or somebody else has taken its name
+        except (OSError, ValueError, RecursionError):
             return None
+
     return [str(item) for item in found] if isinstance(found, list) else None

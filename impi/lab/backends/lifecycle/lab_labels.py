@@ -11,27 +11,34 @@ from impi.lab.backends.lifecycle.cleanup import lab_seen
 from impi.lab.nodes.interface import LabSeen
 
 LABEL: Final = "org.impilab."
-"""The beginning of the names of all of them."""
+"""The beginning of the names of all labels."""
 
 
 def labs_of(found: Iterable[tuple[str, str, dict[str, str]]]) -> list[LabSeen]:
-    """Return the labs that such parts belong to: kind, name, and :func:`ours` of its labels."""
+    """Return the labs to which such parts belong: kind, name, and :func:`ours` of its labels."""
+
     parts: dict[str, list[str]] = {}
+
     labels: dict[str, dict[str, str]] = {}
     for kind, name, mine in found:
         lab = mine.get("lab", "")
         parts.setdefault(lab, []).append(f"{kind} {name}")
         labels.setdefault(lab, mine)
+
     return [lab_seen(lab, labels[lab], parts[lab]) for lab in sorted(parts)]
 
 
 def ours(labels: Mapping[str, str] | None) -> dict[str, str]:
-    """Return our labels among all of an object, without their prefix."""
-    return {name.removeprefix(LABEL): text for name, text in (labels or {}).items() if name.startswith(LABEL)}
+    """Return our own labels among an object's labels, without their prefix."""
+    return {
+        name.removeprefix(LABEL): text
+        for name, text in (labels or {}).items()
+        if name.startswith(LABEL)
+    }
 
 
 def full(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return labels as an object has them, with their prefix."""
+    """Return our labels with their prefix, as an object has them."""
     return {f"{LABEL}{name}": text for name, text in labels.items()}
 
 

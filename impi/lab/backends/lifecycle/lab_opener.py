@@ -1,4 +1,4 @@
-"""The work of all backends: tidy up before the first lab, close those that are open at the end."""
+"""The work of all backends: tidy up before the first lab, close open labs at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from impi.lab.nodes import Access, Build, Inventory, Lab, Network, Topology
 
 
 class LabOpener:
-    """The beginning of a :class:`~impi.lab.nodes.interface.Backend`.
+    """The part of a :class:`~impi.lab.nodes.interface.Backend` that all have in common.
 
     Labs still referred to are closed at the interpreter's end; a lab given to its user stays.
 
@@ -31,28 +31,29 @@ class LabOpener:
         atexit.register(self._close_all)
 
     def attach(self, access: Access) -> Lab:
-        """LabError: such labs end with their openers."""
+        """Raise LabError: such labs end with their openers."""
         raise LabError(f"lab {access.lab} on {self._place} has ended with its opener")
 
     def no_network(self) -> str:
-        """The network belongs to the place."""
+        """Return why: the network belongs to the place."""
         return f"the network of {self._place} is not the lab's to change; use --backend docker"
 
     def network(self, access: Access) -> Network:
         raise LabError(self.no_network())
 
     def logs(self, access: Access, node: str) -> str:
-        """Nothing: no node of a lab has a server of its own, or the lab has ended."""
+        """Raise LabError: no node of a lab has a server of its own, or the lab has ended."""
         return ""
 
     def _check(self, vendors: Sequence[str], topology: Topology, reason: str) -> None:
-        """UsageError: vendors do not fit, or there is a ``reason`` why there can be no such lab.
+        """Raise UsageError: vendors do not fit, or there is a ``reason`` against such a lab.
 
         Once, remove expired labs: not all of their parts go by themselves.
         """
         topology.check(vendors)
         if reason:
             raise UsageError(f"topology {topology}: {reason}")
+
         if not self._tidied:
             self._tidied = True
             remove_expired(self.inventory)

@@ -1,4 +1,4 @@
-"""Owners of labs: their labels, and whether they still live."""
+"""Owners of labs: the labels that name them, and whether they still live."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ def _start_time(pid: int) -> str | None:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
+
     return None if fields[:1] in ([], [b"Z"]) else fields[19].decode()
 
 
@@ -20,7 +21,7 @@ def _world() -> str:
     """Name the set of process numbers that we see: this machine's boot, and our namespace."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116  (the link's target is no path)
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"  # noqa: PTH116  (the link's target is not a path)
     except OSError:
         return f"{os.uname().nodename}/0"
 
@@ -32,36 +33,43 @@ def myself() -> str:
 
 def of_process(number: int, *, before: float) -> str:
     """Return the label of that living process, or "" if it started after ``before`` (epoch)."""
+
     started = _start_time(number)
     try:
         uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
     except OSError:
         return ""
+
     if started is None:
         return ""
+
     began = time.time() - uptime + int(started) / os.sysconf("SC_CLK_TCK")
+
     return f"{_world()}/{number}/{started}" if began <= before + 1.0 else ""
 
 
 def is_of_this_boot(label: str) -> bool:
-    """Whether :func:`myself` named a process of this machine, since it is up."""
+    """Whether :func:`myself` gave the label on this machine since its last start."""
     return label.partition("/")[0] == _world().partition("/")[0]
 
 
 def is_live(label: str) -> bool:
-    """Whether the process that :func:`myself` named there may still run.
+    """Whether the process that :func:`myself` named may still run.
 
-    Of another boot: no. In another process namespace of this boot, which is invisible: yes, to be
-    safe.
+    False after a restart of the machine. True, to be safe, in a namespace that cannot be seen.
     """
+
     try:
         boot, namespace, pid, started = label.split("/")
         number = int(pid)
     except ValueError:
         return False
+
     my_boot, _, my_namespace = _world().partition("/")
     if boot != my_boot:
         return False
+
     if namespace != my_namespace:
         return True
+
     return _start_time(number) == started

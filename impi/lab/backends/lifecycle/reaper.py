@@ -28,20 +28,33 @@ from impi.lab.backends.lifecycle import ownership
 
 _END_S: Final = 10.0
 _ANSWER_S: Final = 30.0
-_PROCESS: Final = "impi.lab.backends.reaper_process"  # by name: it stands above all backends, and this below them
+# by name: it stands above all backends, and this module below them
+_PROCESS: Final = "impi.lab.backends.reaper_process"
 
 
 class Reaper:
-    """Our own reaper; LabError where it cannot be started or does not answer."""
+    """The reaper of this process. LabError: it cannot be started, or does not answer."""
 
     def __init__(self, backend: str) -> None:
+        # A socket, not a pipe: descriptors can be passed over it, and its
+        # end is seen even after SIGKILL.
         self._mine, its = socket.socketpair()
         self._lock = threading.Lock()
         self._holds = False
+        # The reaper has another working folder, so relative entries of the path would miss.
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path)  # noqa: PTH100  (zip files, too)
-        argv = [sys.executable, "-m", _PROCESS, backend, ownership.myself(), tempfile.gettempdir()]
+
+        argv = [
+            sys.executable,
+            "-m",
+            _PROCESS,
+            backend,
+            ownership.myself(),
+            tempfile.gettempdir(),
+        ]
         try:
-            # Not our standard output: its readers wait for its end.
+            # Not our standard output: whoever reads that waits for its end,
+            # and a reaper outlives us.
             self.process = subprocess.Popen(
                 argv,
                 stdin=its.fileno(),
@@ -49,39 +62,53 @@ class Reaper:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": path},
                 cwd="/",
+                # Ctrl-C on our terminal must not end it, too.
                 start_new_session=True,
             )
         except OSError as error:
             self._mine.close()
-            raise LabError(f"the lab's reaper cannot be started with {sys.executable}: {error}") from error
+            raise LabError(
+                f"the lab's reaper cannot be started with {sys.executable}: {error}"
+            ) from error
         finally:
             its.close()
 
     def hold(self, lab: str, until: float, descriptors: Sequence[int] = ()) -> None:
-        """From now on the lab outlives us, until its time is over."""
+        """From now on the lab outlives this process, until its time is over."""
         line = json.dumps({"do": "hold", "lab": lab, "until": until}).encode() + b"\n"
         try:
+            # One request at a time: the answer does not name its request.
             with self._lock:
                 self._mine.settimeout(_ANSWER_S)
                 if descriptors:
                     socket.send_fds(self._mine, [line], list(descriptors))
                 else:
                     self._mine.sendall(line)
+
+                # The answer says that the socket of the lab's name is there:
+                # only then is the lab kept.
                 if self._mine.recv(1) != b"y":
                     raise OSError("it refused")
+
                 self._holds = True
         except OSError as error:
-            raise LabError(f"lab {lab} cannot be kept: its reaper does not answer: {error}") from error
+            raise LabError(
+                f"lab {lab} cannot be kept: its reaper does not answer: {error}"
+            ) from error
 
     def finish(self) -> None:
-        """All labs that it does not hold are closed: it may go."""
+        """Let the reaper go: all labs are closed that it does not hold."""
+
+        # The reaper may be gone, and then there is nothing to tell it.
         with contextlib.suppress(OSError):
             self._mine.sendall(b'{"do": "done"}\n')
+
         self._mine.close()
         if self._holds:
-            # It is no child to wait for any more, and nobody is to be told so.
+            # It lives on, and Popen would warn of a child that is not waited for.
             self.process.returncode = 0
             return
+
         try:
             self.process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -96,14 +123,20 @@ _starting: Final = threading.Lock()
 def reaper_of(backend: str) -> Reaper:
     """Return this process's reaper for labs of that backend, started on first use."""
     with _starting:
+        # One for each backend and temporary folder, which the reaper is
+        # told at its start.
         key = (backend, tempfile.gettempdir())
+
         found = _reapers.get(key)
+        # One that was killed is replaced: a lab without a reaper may be left over.
         if found is None or found.process.poll() is not None:
             found = _reapers[key] = Reaper(backend)
+
         return found
 
 
-@atexit.register  # when this module is loaded, so that it comes after whatever closes labs at the end
+# registered on import, and so called after whatever closes labs at the interpreter's end
+@atexit.register
 def _finish() -> None:
     for reaper in _reapers.values():
         reaper.finish()

@@ -9,6 +9,7 @@ The one argument is a JSON object:
 * ``ports``: listening TCP ports that are the lab's own.
 * ``prefix``: only listeners on addresses that begin so count; empty: all but loopback's resolvers.
 * ``known``: names in /dev/shm that were there before.
+* ``others``: beginnings of names in /dev/shm that no library of this lab makes.
 * ``folders``: where no file of the job may stay, such as /tmp of a container.
 """
 
@@ -28,7 +29,7 @@ _SHM = "/dev/shm"
 
 
 class Spec(TypedDict):
-    """The argument."""
+    """The one argument, read."""
 
     uid: int
     spare: list[str]
@@ -36,6 +37,7 @@ class Spec(TypedDict):
     ports: list[int]
     prefix: str
     known: list[str]
+    others: list[str]
     folders: list[str]
 
 
@@ -43,56 +45,86 @@ def _read(path: str) -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123  (no pathlib on a node: it costs 10 ms)
             return file.read()
+    # A process may end between two looks at it.
     except OSError:
         return b""
 
 
 def _shown(name: str) -> str:
-    """Return a file's name as text that can be printed: its maker may have used any octets."""
+    """Return a file's name as text that can be printed; it may have any octets."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _family() -> set[int]:
     found, pid = set(), os.getpid()
+    # The sweep and everything above it: they would find themselves.
     while pid > 1:
         found.add(pid)
+        # The name of a program stands in brackets and may contain anything,
+        # so read behind the last one.
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         pid = int(fields[1]) if len(fields) > 1 else 0
+
     return found
 
 
 def _of_a_visitor(pid: int) -> bool:
-    """Whether somebody entered the container to start it (docker exec): no parent of it is inside.
+    """Whether a process was started from outside the container (docker exec).
 
-    What a job leaves behind becomes a child of the container's first process.
+    Such a process has no parent inside. A job's leftover has one: the container's first process.
     """
     while pid > 1:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) < 2:
             return False
+
         parent = int(fields[1])
         if parent == 0:
             return True
+
         pid = parent
+
     return False
 
 
 def _processes(spec: Spec) -> Iterator[tuple[int, str]]:
     own = _family()
     for name in os.listdir("/proc"):  # noqa: PTH208
+        # The sweep, its parents and a container's first process are not leftovers.
         if not name.isdigit() or int(name) in own or int(name) == 1:
             continue
+
         with contextlib.suppress(OSError):
             if os.stat(f"/proc/{name}").st_uid != spec["uid"]:  # noqa: PTH116
                 continue
+
         state = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
-        line = _read(f"/proc/{name}/cmdline").rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "replace")
-        if not state or state[0] in (b"Z", b"X") or not line or line.startswith(tuple(spec["spare"])):
+
+        line = (
+            _read(f"/proc/{name}/cmdline")
+            .rstrip(b"\0")
+            .replace(b"\0", b" ")
+            .decode("utf-8", "replace")
+        )
+        # A zombie waits for its parent only, and a kernel's thread has no command line.
+        if (
+            not state
+            or state[0] in (b"Z", b"X")
+            or not line
+            or line.startswith(tuple(spec["spare"]))
+        ):
             continue
+
+        # In a container of our own everything counts, but for what came from outside.
         if not spec["mark"] and _of_a_visitor(int(name)):
             continue
-        if spec["mark"] and spec["mark"].encode() not in _read(f"/proc/{name}/environ").split(b"\0"):
+
+        # On a shared machine only what has the mark is the lab's.
+        if spec["mark"] and spec["mark"].encode() not in _read(
+            f"/proc/{name}/environ"
+        ).split(b"\0"):
             continue
+
         yield int(name), line
 
 
@@ -104,47 +136,81 @@ def _kernel_order() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         port = f":{probe.getsockname()[1]:04X}"
-        mine = [line.split()[1] for line in _read("/proc/net/udp").decode("ascii").splitlines()[1:]]
-        return "big" if f"7F000001{port}" in mine else "little" if f"0100007F{port}" in mine else sys.byteorder
+        mine = [
+            line.split()[1]
+            for line in _read("/proc/net/udp").decode("ascii").splitlines()[1:]
+        ]
+
+        # The port is printed as a number, so it finds the line. The address
+        # before it shows the order.
+        return (
+            "big"
+            if f"7F000001{port}" in mine
+            else "little"
+            if f"0100007F{port}" in mine
+            else sys.byteorder
+        )
 
 
 def _address(text: str, order: str) -> str:
-    """The kernel's hexadecimal words as a numeric address."""
+    """Return an address of the kernel's hexadecimal words in numeric form."""
     big = order == "big"
-    words = [int(text[i : i + 8], 16).to_bytes(4, "big" if big else "little") for i in range(0, len(text), 8)]
-    return socket.inet_ntop(socket.AF_INET if len(words) == 1 else socket.AF_INET6, b"".join(words))
+    # Each word of four octets is a number in the kernel's order.
+    words = [
+        int(text[i : i + 8], 16).to_bytes(4, "big" if big else "little")
+        for i in range(0, len(text), 8)
+    ]
+
+    return socket.inet_ntop(
+        socket.AF_INET if len(words) == 1 else socket.AF_INET6, b"".join(words)
+    )
 
 
 def _of_other_labs(mark: str) -> set[str]:
-    """Return the inodes of sockets that processes with the mark of another lab have."""
+    """Return the inodes of the sockets of processes that have another lab's mark."""
     name, found = mark.partition("=")[0].encode() + b"=", set()
+    # A process without any mark is of no lab, so it excuses no listener.
     for pid in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208
         words = _read(f"/proc/{pid}/environ").split(b"\0")
         if mark.encode() in words or not any(word.startswith(name) for word in words):
             continue
+
         with contextlib.suppress(OSError):
             for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
                 with contextlib.suppress(OSError):
                     found.add(os.readlink(f"/proc/{pid}/fd/{number}"))  # noqa: PTH115
+
     return {link.removeprefix("socket:[").rstrip("]") for link in found}
 
 
 def _listeners(spec: Spec) -> Iterator[str]:
     order = _kernel_order()
+
     theirs = None
     for table in ("tcp", "tcp6"):
         for line in _read(f"/proc/net/{table}").decode("ascii").splitlines()[1:]:
             fields = line.split()
+            # Columns of the kernel: address and port, state, user and inode are
+            # the 2nd, 4th, 8th and 10th.
             host, _, port = fields[1].partition(":")
+
             address = _address(host, order)
-            if fields[3] != _LISTEN or int(port, 16) in spec["ports"] or address == _RESOLVER:
+            if (
+                fields[3] != _LISTEN
+                or int(port, 16) in spec["ports"]
+                or address == _RESOLVER
+            ):
                 continue
+
             if not address.startswith(spec["prefix"]):
                 continue
+
             if spec["mark"]:  # on a shared machine
                 theirs = _of_other_labs(spec["mark"]) if theirs is None else theirs
+                # Labs share hosts: listeners of another lab's job were once taken for leftovers.
                 if int(fields[7]) != spec["uid"] or fields[9] in theirs:
                     continue
+
             yield f"listener {address} port {int(port, 16)}"
 
 
@@ -152,9 +218,12 @@ def _mapped(names: list[str], pids: list[int]) -> set[str]:
     """Return the ``names`` of segments mapped by a living process outside of ``pids``."""
     found: set[str] = set()
     for name in os.listdir("/proc"):  # noqa: PTH208
+        # Processes with the lab's mark are leftovers themselves: what they
+        # have mapped is not in use.
         if name.isdigit() and int(name) not in pids:
             maps = os.fsdecode(_read(f"/proc/{name}/maps"))
             found.update(segment for segment in names if f"{_SHM}/{segment}" in maps)
+
     return found
 
 
@@ -163,24 +232,38 @@ def _files(spec: Spec) -> Iterator[str]:
         for name in sorted(os.listdir(folder)):  # noqa: PTH208
             with contextlib.suppress(OSError):
                 mine = os.lstat(f"{folder}/{name}").st_uid == spec["uid"]
+                # Files of the lab itself begin so.
                 if mine and not name.startswith("impilab"):
                     yield f"file {_shown(folder)}/{_shown(name)}"
 
 
 def sweep(spec: Spec) -> list[str]:
-    """All of it."""
+    """Return all findings."""
+
     processes = list(_processes(spec))
+
     segments = []
     for name in sorted(os.listdir(_SHM)) if os.path.isdir(_SHM) else []:  # noqa: PTH208, PTH112
         with contextlib.suppress(OSError):
-            if name not in spec["known"] and os.stat(f"{_SHM}/{name}").st_uid == spec["uid"]:  # noqa: PTH116
+            if name in spec["known"] or name.startswith(tuple(spec["others"])):
+                continue
+
+            if os.stat(f"{_SHM}/{name}").st_uid == spec["uid"]:  # noqa: PTH116
                 segments.append(name)
+
     if segments and spec["mark"]:
-        # On a shared machine, a segment in use belongs to its user.
+        # On a machine of several users, a segment in use belongs to its user.
         used = _mapped(segments, [pid for pid, _ in processes])
         segments = [name for name in segments if name not in used]
+
     found = [f"process {pid} {line}" for pid, line in processes]
-    return [*found, *(f"segment {_SHM}/{_shown(name)}" for name in segments), *_listeners(spec), *_files(spec)]
+
+    return [
+        *found,
+        *(f"segment {_SHM}/{_shown(name)}" for name in segments),
+        *_listeners(spec),
+        *_files(spec),
+    ]
 
 
 if __name__ == "__main__":

@@ -22,13 +22,13 @@ _NAME: Final = re.compile(r"impilab-([0-9]+)-[a-z0-9_]{8}")
 
 
 def new_folder() -> Path:
-    """Make a lab's folder with this process's number in its name, for it may die unlabelled."""
+    """Make a folder with this process's number in its name: it may die before it writes labels."""
     # Short: Open MPI puts sockets below it, whose names may have 107 octets.
     return Path(tempfile.mkdtemp(prefix=f"impilab-{os.getpid()}-"))
 
 
 def write_labels(folder: Path, labels: Mapping[str, str]) -> None:
-    """Say whose it is, in one piece."""
+    """Write the labels of a lab's folder in one piece."""
     part = folder / f"{_LABELS}.part"
     part.write_text(json.dumps(dict(labels)), "utf-8")
     part.rename(folder / _LABELS)
@@ -47,12 +47,14 @@ class LoopbackInventory:
             with contextlib.suppress(OSError):
                 if match is None or not own_folders.is_mine(str(folder)):
                     continue
+
                 labels = _read(folder) or _of_process(int(match[1]), folder)
                 found.append(lab_seen(folder.name, labels, [f"folder {folder}"]))
+
         return found
 
     def remove(self, seen: LabSeen) -> list[str]:
-        """Remove its folder; its processes have ended with its opener."""
+        """Remove the lab's folder; its processes have ended with its opener."""
         shutil.rmtree(self._parent / seen.lab, ignore_errors=True)
         return list(seen.parts)
 
@@ -62,10 +64,15 @@ def _read(folder: Path) -> dict[str, str]:
         value = json.loads((folder / _LABELS).read_text("utf-8"))
     except (OSError, ValueError):
         return {}
+
     return {str(k): str(v) for k, v in value.items()} if isinstance(value, dict) else {}
 
 
 def _of_process(number: int, folder: Path) -> dict[str, str]:
-    """Return labels for a folder that its process has not labelled, or not yet."""
+    """Return labels for a folder whose process has written none, or none yet."""
     created = folder.stat().st_mtime
-    return {"lab": folder.name, "owner": ownership.of_process(number, before=created), "created": str(int(created))}
+    return {
+        "lab": folder.name,
+        "owner": ownership.of_process(number, before=created),
+        "created": str(int(created)),
+    }

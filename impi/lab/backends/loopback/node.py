@@ -16,17 +16,29 @@ from impi.lab.nodes.interface import RunningCommand
 class LoopbackNode:
     """A :class:`~impi.lab.nodes.interface.Node`: a loopback address and a folder for paths."""
 
-    def __init__(self, name: str, address: str, home: Path, env: Mapping[str, str], commands: Commands) -> None:
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        home: Path,
+        env: Mapping[str, str],
+        commands: Commands,
+    ) -> None:
         self.name, self.address, self.home = name, address, home
         self._commands = commands
         self._env = dict(env)
         self._made: set[Path] = set()
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
-        """Start it under a starter, with nothing of this process's own environment."""
+    def start(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> RunningCommand:
+        """Start a command under a starter, without the environment of this process."""
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), MARK: self._env[MARK]}
-            return Command(self._commands.start(argv, env=mine, only=True, cwd=str(self.home)), self.name)
+            return Command(
+                self._commands.start(argv, env=mine, only=True, cwd=str(self.home)),
+                self.name,
+            )
 
     def read(self, path: str) -> bytes | None:
         try:
@@ -43,6 +55,7 @@ class LoopbackNode:
                 if not folder.exists():
                     folder.mkdir(exist_ok=True)
                     self._made.add(folder)
+
             target.write_bytes(data)
             target.chmod(mode)
         except OSError as error:

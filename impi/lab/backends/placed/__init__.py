@@ -1,1 +1,1 @@
-"""What backends share whose nodes an existing scheduler places: a swarm, a Kubernetes cluster."""
+"""The common part of backends whose nodes an existing scheduler places: swarm, cluster."""

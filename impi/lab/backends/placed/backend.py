@@ -1,4 +1,4 @@
-"""What backends share that place the nodes of a lab: as tasks of a swarm, as Jobs of a cluster."""
+"""The common part of backends that place nodes as tasks of a swarm or Jobs of a cluster."""
 
 from __future__ import annotations
 
@@ -28,41 +28,68 @@ class PlacedBackend(LabOpener, ABC):
 
     @abstractmethod
     def doctor(self) -> list[Finding]:
-        """Examine the place; changes nothing."""
+        """Examine the place; change nothing."""
 
     @abstractmethod
     def images(self, vendors: Collection[str]) -> dict[str, str]:
-        """Return the image of each vendor, as nodes are to name it; build missing ones here."""
+        """Return the image of each vendor by the name that nodes use; build missing ones here."""
 
     @abstractmethod
     def placing(self, lab: str, labels: Mapping[str, str], login: Login) -> Placing:
         """Return the placing of one lab's nodes."""
 
     def prepare(
-        self, vendors: Sequence[str], builds: Mapping[str, str] | None = None, *, compiled: bool = False
+        self,
+        vendors: Sequence[str],
+        builds: Mapping[str, str] | None = None,
+        *,
+        compiled: bool = False,
     ) -> None:
         """Build the images that this engine lacks; the nodes' machines must have them, too."""
         if builds:
-            raise UsageError("--replace: a build of your own takes part with --backend docker only")
-        self._built.update(self.images({*(v for v in vendors if not is_remote(v)), "pure"}))
+            raise UsageError(
+                "--replace: a build of your own takes part with --backend docker only"
+            )
+
+        self._built.update(
+            self.images({*(v for v in vendors if not is_remote(v)), "pure"})
+        )
 
     def supports(self, topology: Topology, vendors: Sequence[str] = ()) -> str:
-        """Clients of one node each, with a library of their own."""
+        """Return why not: each client has one node, and a vendor with a library of its own."""
         if any(shape.nodes > 1 for shape in topology.clients):
             return f"on {self._place} each client has one node: its mpiexec would need logins between them"
-        other = next((v for v in vendors if is_remote(v) or manifest(v).kind != "backed" or machine_of(v)), "")
+
+        other = next(
+            (
+                v
+                for v in vendors
+                if is_remote(v) or manifest(v).kind != "backed" or machine_of(v)
+            ),
+            "",
+        )
+
         return f"{other} needs what only --backend docker has" if other else ""
 
-    def open(self, vendors: Sequence[str], topology: Topology, *, run: str, terms: Terms | None = None) -> Lab:
+    def open(
+        self,
+        vendors: Sequence[str],
+        topology: Topology,
+        *,
+        run: str,
+        terms: Terms | None = None,
+    ) -> Lab:
         self._check(vendors, topology, self.supports(topology, vendors))
         if not {*vendors, "pure"} <= self._built.keys():
             self.prepare(vendors)
+
         terms = terms or Terms()
         access = lease(self.name, run, vendors, topology, terms, images=self._built)
         lab = PlacedLab(access, terms.name, self.placing, self.inventory)
         self._open.add(lab)
         lab.start()
+
         return lab
 
     def no_machine(self, machine: str) -> str:
-        return f"the nodes of {self._place} are no {machine}"
+        return f"the nodes of {self._place} are not of type {machine}"

@@ -1,6 +1,6 @@
 """A lab of placed nodes, such as tasks of a swarm; once they run, they are hosts that exist.
 
-Each client has one node, and nobody captures (:mod:`impi.lab.backends.ssh`).
+Each client has one node, and there are no captures (:mod:`impi.lab.backends.ssh`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Login:
     """The keys of a lab's nodes."""
 
     key: Path  # the private key of their user
-    files: Mapping[str, str]  # what a node has in its folder of SSH, by name
+    files: Mapping[str, str]  # files of a node's SSH folder, by name
     host_key: str
 
     @classmethod
@@ -38,9 +38,12 @@ class Login:
         key.touch(mode=0o600)
         key.write_text(user.private, "utf-8")
         files = {"authorized_keys": user.public + "\n", "host_key": host.private}
+
         return cls(key=key, files=files, host_key=host.public)
 
-    def host(self, name: str, vendor: str, *, address: str, ssh: str, port: int) -> Host:
+    def host(
+        self, name: str, vendor: str, *, address: str, ssh: str, port: int
+    ) -> Host:
         """Return a node of our images, now that it is known where it runs."""
         return Host(
             name=name,
@@ -51,14 +54,18 @@ class Login:
             key=str(self.key),
             host_key=self.host_key,
             python=_PYTHON,
-            vendors={vendor: node_prefix(vendor) if manifest(vendor).has_library else ""},
+            vendors={
+                vendor: node_prefix(vendor) if manifest(vendor).has_library else ""
+            },
         )
 
 
 class Placing(Protocol):
     """Places the nodes of one lab."""
 
-    def start(self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]) -> list[Host]:
+    def start(
+        self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]
+    ) -> list[Host]:
         """Place a node for each (name, vendor); return them once all run.
 
         Raises:
@@ -89,17 +96,27 @@ class PlacedLab(SshLab):
         super().__init__(HostsFile(path=Path(access.backend)), access, ())
         self._inventory = inventory
         self._keys = tempfile.TemporaryDirectory(prefix="impilab-placed-")
-        self._placing = placing(access.lab, new_labels(access, name), Login.make(Path(self._keys.name)))
+        self._placing = placing(
+            access.lab, new_labels(access, name), Login.make(Path(self._keys.name))
+        )
 
     def start(self) -> None:
         """Place the nodes, then log in; nothing is left behind when it fails or is interrupted."""
-        reaper_of(self.access.backend)  # first of all: should this process be killed, it removes the lab
+        # first of all: should this process be killed, the reaper removes the lab
+        reaper_of(self.access.backend)
         try:
-            nodes = [("server", "pure"), *((f"client{i}", vendor) for i, vendor in enumerate(self.access.vendors))]
+            nodes = [
+                ("server", "pure"),
+                *(
+                    (f"client{i}", vendor)
+                    for i, vendor in enumerate(self.access.vendors)
+                ),
+            ]
             self._placed = self._placing.start(nodes, self.access.images)
         except BaseException:
             self.close()
             raise
+
         super().start()
 
     def close(self) -> None:
@@ -109,6 +126,7 @@ class PlacedLab(SshLab):
             LabError: the place does not answer; ``impilab clean --backend`` helps later.
         """
         super().close()
+
         self._keys.cleanup()
         for seen in self._inventory.find():
             if seen.lab == self.access.lab:

@@ -1,4 +1,4 @@
-"""Run tcpdump on an existing host until SIGTERM, or for so long. Standard library only.
+"""Run tcpdump on an existing host until SIGTERM, or until its time is over. Standard library only.
 
 Arguments: the file that tcpdump writes to standard output, seconds, and its argument vector. The
 file is removed at the end.
@@ -28,19 +28,23 @@ class _Told(BaseException):
 
 
 def _tell(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt the end
+    # A second signal would interrupt the end
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise _Told
 
 
 def _take_terminal() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever started all this may ignore it: nohup
+    # a program above this one may ignore it, such as nohup
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def main(path: str, seconds: str, *argv: str) -> None:
     """Capture until the end; the exit status is that of tcpdump."""
+
     keyboard, terminal = os.openpty()
     signal.signal(signal.SIGTERM, _tell)
+
     process = None
     try:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -62,18 +66,21 @@ def main(path: str, seconds: str, *argv: str) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         with contextlib.suppress(OSError):
             os.write(keyboard, _INTERRUPT)
+
         code = _end(process, keyboard) if process is not None else 1
         with contextlib.suppress(OSError):
             Path(path).unlink()
+
     sys.exit(code)
 
 
 def _end(process: subprocess.Popen[bytes], keyboard: int) -> int:
-    """Wait for the end of tcpdump, which has been interrupted; else hang up."""
+    """Wait for the end of tcpdump after its interrupt; else hang up its terminal."""
     try:
         return process.wait(_END_S)
     except subprocess.TimeoutExpired:
         os.close(keyboard)
+
     try:
         return process.wait(_END_S)
     except subprocess.TimeoutExpired:

@@ -24,18 +24,22 @@ from impi.lab.backends.ssh import capture_program
 from impi.lab.backends.ssh.hosts_file import SSH_PORT, Host, HostsFile
 
 _READY_S: Final = 10.0
-_GRACE_S: Final = 10.0  # the program needs up to 8 s
+_GRACE_S: Final = 10.0  # more than the 8 s that the program needs to end tcpdump
 _TURNS: Final[dict[str, threading.Lock]] = {}
 _DROPPED: Final = re.compile(rb"(\d+) packets? dropped by kernel")
 
 
 def turns(hosts: Collection[Host]) -> list[threading.Lock]:
-    """Return the locks of hosts, in the order in which they are to be taken.
+    """Return the locks of hosts, in the order in which to take them.
 
-    One captured cell at a time has a host: ports that one job has left are the next one's, so in a
-    capture of both, connections to them would be taken for those of one job.
+    One captured cell at a time has a host. A job may get the ports that another one has just left,
+    and in a capture of both, connections of two jobs would look like those of one. Sorted, so that
+    two cells never wait for each other.
     """
-    return [_TURNS.setdefault(address, threading.Lock()) for address in sorted({host.address for host in hosts})]
+    return [
+        _TURNS.setdefault(address, threading.Lock())
+        for address in sorted({host.address for host in hosts})
+    ]
 
 
 def capture_filter(hosts: Collection[Host], ports: str = "") -> str:
@@ -45,15 +49,28 @@ def capture_filter(hosts: Collection[Host], ports: str = "") -> str:
         hosts: all of a lab.
         ports: where all listeners of its jobs are, as in a file of hosts; empty: anywhere.
     """
+
     addresses = list(dict.fromkeys(host.address for host in hosts))
-    ends = (" or ".join(f"{end} host {address}" for address in addresses) for end in ("src", "dst"))
+    # Both ends must be hosts of the lab: traffic of others is not ours to record.
+    ends = (
+        " or ".join(f"{end} host {address}" for address in addresses)
+        for end in ("src", "dst")
+    )
     between = " and ".join(f"({end})" for end in ends)
     span = port_range(ports)
     tcp = f"tcp portrange {span[0]}-{span[-1]}" if span else "tcp"
-    # Else a look at the file would fill the file.
-    seats = dict.fromkeys((host.address, host.port) for host in hosts if host.port != SSH_PORT)
-    logins = [f"not ({end} host {address} and {end} port {port})" for address, port in seats for end in ("src", "dst")]
+    # SSH brings the file here: a capture of SSH would fill itself.
+    # SSH at another port than 22 needs a condition of its own.
+    seats = dict.fromkeys(
+        (host.address, host.port) for host in hosts if host.port != SSH_PORT
+    )
+    logins = [
+        f"not ({end} host {address} and {end} port {port})"
+        for address, port in seats
+        for end in ("src", "dst")
+    ]
     seen = " and ".join([tcp, f"not port {SSH_PORT}", *logins])
+
     return f"({seen} or udp dst port {DISCARD}) and {between}"
 
 
@@ -63,7 +80,7 @@ class HostRecorder:
     Args:
         path: the file on the host; there must be none.
         env: the lab's mark, for processes of our own.
-        seconds: after so long it ends by itself.
+        seconds: after this time it ends by itself.
         what: the filter.
 
     Raises:
@@ -71,13 +88,29 @@ class HostRecorder:
     """
 
     def __init__(
-        self, host: Host, connection: Connection, path: str, *, env: Mapping[str, str], seconds: float, what: str
+        self,
+        host: Host,
+        connection: Connection,
+        path: str,
+        *,
+        env: Mapping[str, str],
+        seconds: float,
+        what: str,
     ) -> None:
         self.where = f"host {host.name}"
         self._host, self._connection, self._path = host, connection, path
         text = Path(capture_program.__file__).read_text("utf-8")
         argv = [host.python, "-I", "-S", "-c", text, path, str(seconds)]
-        argv += [*shlex.split(host.capture), *tcpdump_options("any", 2), "-w", "-", what]
+
+        # Any interface, and room for two captures: two hosts of a lab may be one machine.
+        argv += [
+            *shlex.split(host.capture),
+            *tcpdump_options("any", 2),
+            "-w",
+            "-",
+            what,
+        ]
+        # The program that runs tcpdump ends it when its time is over.
         with lab_fault(self.where):
             self._program = connection.start(argv, env=env, grace_s=_GRACE_S)
 
@@ -88,31 +121,40 @@ class HostRecorder:
     def mark(self, payload: bytes) -> None:
         address = self._host.address
         with lab_fault(self.where):
+            # To its own address: a canary must not leave the host, nor reach another capture.
             self._connection.datagram(address, DISCARD, payload, source=address)
 
     def ended(self) -> bool:
         with lab_fault(self.where):
+            # A command of our own: unlike a sidecar it can be asked at any time.
             return self._program.poll() is not None
 
     def dropped(self) -> int:
-        """End tcpdump; return how many packets the kernel dropped."""
+        """End tcpdump, and return how many packets the kernel dropped."""
+        # The count comes on standard error at the end only, so ending it is how to ask.
         with lab_fault(self.where):
             found = _DROPPED.search(self._program.stop().stderr)
+
         if found is None:
-            raise LabError(f"{self.where}: tcpdump did not tell its statistics; tcpdump said: {self.said()}")
+            raise LabError(
+                f"{self.where}: tcpdump did not print its statistics; tcpdump said: {self.said()}"
+            )
+
         return int(found[1])
 
     def said(self) -> str:
-        return " ".join(self._program.stderr().decode("utf-8", "replace").strip().splitlines()[-2:])
+        return " ".join(
+            self._program.stderr().decode("utf-8", "replace").strip().splitlines()[-2:]
+        )
 
     def stop(self) -> None:
-        """End it, if it runs. Never raises: what is lost ends by itself."""
+        """End tcpdump, if it runs. Never raises: a lost one ends by itself."""
         with contextlib.suppress(LaunchError):
             self._program.stop()
 
 
 def begin(tap: Tap, file: HostsFile, host: Host) -> Tap:
-    """Return that tap, once its first canary has arrived.
+    """Return the tap, once its first canary has arrived.
 
     Raises:
         LabError: tcpdump does not run, or sees nothing; the message names the cure.
@@ -122,7 +164,9 @@ def begin(tap: Tap, file: HostsFile, host: Host) -> Tap:
         tap.begin()
     except LabError as error:
         cure = (
-            f"'{host.capture} -i any' must work there without a question: set capture in {file.path}, or leave it out"
+            f"'{host.capture} -i any' must work there without a question: "
+            f"set capture in {file.path}, or leave it out"
         )
         raise LabError(f"{error.message}; {cure}") from None
+
     return tap

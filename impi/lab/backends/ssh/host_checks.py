@@ -22,7 +22,8 @@ from impi.lab.nodes.interface import Finding
 _LOGIN_S: Final = 15.0
 _ANSWER_S: Final = 15.0
 _CAPTURE_S: Final = 60.0
-_CLOCK_S: Final = 0.5  # so far may a clock be from ours: views of one connection fit together within a second
+# seconds by which a clock may differ from ours: two views of one connection still fit together
+_CLOCK_S: Final = 0.5
 _OLDEST: Final = (3, 11)
 _LOOK: Final = """
 import importlib.util, json, os, sys
@@ -64,8 +65,10 @@ except OSError as error:
 
 
 def examine(file: HostsFile) -> list[Finding]:
-    """Return what each host has, and for every two of them whether one reaches the other."""
-    return _look(file, itertools.permutations(file.hosts, 2), file.hosts.values(), contents=True)
+    """Return findings about each host, and about each pair: whether one reaches the other."""
+    return _look(
+        file, itertools.permutations(file.hosts, 2), file.hosts.values(), contents=True
+    )
 
 
 def between(file: HostsFile, origin: str, target: str) -> list[Finding]:
@@ -76,29 +79,50 @@ def between(file: HostsFile, origin: str, target: str) -> list[Finding]:
     """
     for name in (origin, target):
         if name not in file.hosts:
-            raise UsageError(f"there is no host {name!r} in {file.path}; it has {', '.join(file.hosts)}")
+            raise UsageError(
+                f"there is no host {name!r} in {file.path}; it has {', '.join(file.hosts)}"
+            )
+
     hosts = [host for name, host in file.hosts.items() if name in (origin, target)]
+
     return _look(file, [(origin, target)], hosts, contents=False)
 
 
 def _look(
-    file: HostsFile, pairs: Iterable[tuple[str, str]], hosts: Collection[Host], *, contents: bool
+    file: HostsFile,
+    pairs: Iterable[tuple[str, str]],
+    hosts: Collection[Host],
+    *,
+    contents: bool,
 ) -> list[Finding]:
-    """Log in to hosts; return who cannot be reached, what each has, and the ways of the pairs."""
+    """Log in to the hosts; return those out of reach, what each has, and the ways of the pairs."""
+
     found: list[Finding] = []
+
     reached: dict[str, Connection] = {}
     try:
         for host, outcome in zip(hosts, in_parallel(_reach, list(hosts)), strict=True):
             if isinstance(outcome, str):
                 found.append(Finding(subject=host.name, ok=False, detail=outcome))
                 continue
+
             reached[host.name] = outcome
-            found += [*_contents(host, outcome), *_capture(file, host, outcome)] if contents else ()
-        # One after the other: two at once would meet at the same ports.
-        found += [_way(file, file.hosts[a], file.hosts[b], reached) for a, b in pairs if {a, b} <= reached.keys()]
+            found += (
+                [*_contents(host, outcome), *_capture(file, host, outcome)]
+                if contents
+                else ()
+            )
+
+        # One after the other: two at once would take the same ports.
+        found += [
+            _way(file, file.hosts[a], file.hosts[b], reached)
+            for a, b in pairs
+            if {a, b} <= reached.keys()
+        ]
     finally:
         for connection in reached.values():
             connection.close()
+
     return found
 
 
@@ -111,19 +135,32 @@ def _reach(host: Host) -> Connection | str:
 
 def _contents(host: Host, connection: Connection) -> Iterator[Finding]:
     libraries = [vendor for vendor in host.vendors if manifest(vendor).has_library]
-    argv = [host.python, "-I", "-c", _LOOK, *(host.vendors[vendor] for vendor in libraries)]
+
+    argv = [
+        host.python,
+        "-I",
+        "-c",
+        _LOOK,
+        *(host.vendors[vendor] for vendor in libraries),
+    ]
     try:
         code, said = connection.execute(argv, timeout_s=_ANSWER_S)
     except LaunchError as error:
         yield Finding(subject=host.name, ok=False, detail=str(error))
         return
+
     if code != 0:
         yield Finding(
-            subject=host.name, ok=False, detail=f"{host.python} does not run there", cure="set python in the file"
+            subject=host.name,
+            ok=False,
+            detail=f"{host.python} does not run there",
+            cure="set python in the file",
         )
         return
+
     facts = json.loads(said)
     version = tuple(facts["python"])
+
     yield Finding(
         subject=host.name,
         ok=version[:2] >= _OLDEST,
@@ -131,23 +168,47 @@ def _contents(host: Host, connection: Connection) -> Iterator[Finding]:
         cure="set python in the file: 3.11 or newer",
     )
     if not facts["numpy"]:
-        cure = "install it there, or set python in the file to an environment that has it"
-        yield Finding(subject=host.name, ok=False, detail="that Python has no numpy", cure=cure, fatal=False)
+        cure = (
+            "install it there, or set python in the file to an environment that has it"
+        )
+        yield Finding(
+            subject=host.name,
+            ok=False,
+            detail="that Python has no numpy",
+            cure=cure,
+            fatal=False,
+        )
+
     for vendor, there in zip(libraries, facts["there"], strict=True):
         folder = host.vendors[vendor]
-        detail = folder if there else f"{folder}/bin/mpiexec is not there, or no program"
-        yield Finding(subject=f"{host.name}: {vendor}", ok=there, detail=detail, cure="set vendors in the file")
+        detail = (
+            folder if there else f"{folder}/bin/mpiexec is not there, or no program"
+        )
+        yield Finding(
+            subject=f"{host.name}: {vendor}",
+            ok=there,
+            detail=detail,
+            cure="set vendors in the file",
+        )
 
 
 def _capture(file: HostsFile, host: Host, connection: Connection) -> Iterator[Finding]:
-    """Capture two canaries, where the file has a command for it."""
+    """Capture two canaries on a host, if the file has a command for it."""
+
     if not host.capture:
         return
-    subject, path = f"{host.name}: capture", f"{file.folder}/impilab-doctor-{secrets.token_hex(6)}.pcap"
+
+    subject, path = (
+        f"{host.name}: capture",
+        f"{file.folder}/impilab-doctor-{secrets.token_hex(6)}.pcap",
+    )
+
     recorder = None
     try:
         what = capture_filter([host], file.ports)
-        recorder = HostRecorder(host, connection, path, env={}, seconds=_CAPTURE_S, what=what)
+        recorder = HostRecorder(
+            host, connection, path, env={}, seconds=_CAPTURE_S, what=what
+        )
         capture = begin(Tap(host.name, recorder, own_clock=True), file, host).end()
     except LabError as error:
         yield Finding(subject=subject, ok=False, detail=error.message)
@@ -155,38 +216,65 @@ def _capture(file: HostsFile, host: Host, connection: Connection) -> Iterator[Fi
     finally:
         if recorder is not None:
             recorder.stop()
+
     detail, cure = f"'{host.capture}' works", ""
+
     apart_s = max(capture.ahead_s, key=abs)
     if capture.ahead_s[0] > _CLOCK_S or capture.ahead_s[1] < -_CLOCK_S:
         detail, cure = (
             f"its clock is {apart_s:+.1f} s from ours",
             "let NTP set the clocks, or captures do not fit together",
         )
+
     yield Finding(subject=subject, ok=not cure, detail=detail, cure=cure, fatal=False)
 
 
-def _way(file: HostsFile, origin: Host, target: Host, reached: Mapping[str, Connection]) -> Finding:
+def _way(
+    file: HostsFile, origin: Host, target: Host, reached: Mapping[str, Connection]
+) -> Finding:
     """Return whether ``origin`` opens a connection to ``target``, at a port of the file."""
+
     subject = f"{origin.name} to {target.name}"
+
     ports = [str(port) for port in port_range(file.ports)] or ["0"]
     try:
-        listening = reached[target.name].start([target.python, "-I", "-S", "-c", _LISTEN, target.address, *ports])
+        listening = reached[target.name].start(
+            [target.python, "-I", "-S", "-c", _LISTEN, target.address, *ports]
+        )
         if not (port := listening.first_line(_ANSWER_S).decode()):
-            return Finding(subject=subject, ok=False, detail=last_line(listening.stop().stderr))
-        argv = [origin.python, "-I", "-S", "-c", _CONNECT, origin.address, target.address, port]
+            return Finding(
+                subject=subject, ok=False, detail=last_line(listening.stop().stderr)
+            )
+
+        argv = [
+            origin.python,
+            "-I",
+            "-S",
+            "-c",
+            _CONNECT,
+            origin.address,
+            target.address,
+            port,
+        ]
         said = reached[origin.name].run(argv, timeout_s=_ANSWER_S)
+
         where = f"{target.address}, port {port}"
         if said.stdout or said.code != 0:
             listening.stop()
             why = said.stdout.decode().strip() or last_line(said.stderr)
-            return Finding(subject=subject, ok=False, detail=f"{where}: {why}", cure=_CURE)
+            return Finding(
+                subject=subject, ok=False, detail=f"{where}: {why}", cure=_CURE
+            )
+
         came = listening.wait(_ANSWER_S).stdout.decode().split()[-1]
     except LaunchError as error:
         return Finding(subject=subject, ok=False, detail=str(error))
+
     if came != origin.address:
         cure = "give all clients a secret (IMPI_AUTH_SECRET): IMPI 0.0 knows a host by its address alone"
         detail = f"{where}: connected, but from {came}, as behind NAT"
         return Finding(subject=subject, ok=False, detail=detail, cure=cure, fatal=False)
+
     return Finding(subject=subject, ok=True, detail=f"{where}: connected")
 
 

@@ -27,17 +27,21 @@ def _marked(mark: bytes) -> bool:
         with contextlib.suppress(OSError):
             if mark in path.read_bytes().split(b"\0"):
                 return True
+
     return False
 
 
 def _end(*_: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one would interrupt the removal
+    # A second signal would interrupt the removal
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit()
 
 
 def main(folder: str, mark: str, seconds: str) -> None:
     """Keep the folder until the end."""
+    # It must not be there: a folder of somebody else's would be removed at the end.
     Path(folder).mkdir(0o700)
+
     signal.signal(signal.SIGTERM, _end)
     try:
         told = {
@@ -45,14 +49,20 @@ def main(folder: str, mark: str, seconds: str) -> None:
             "python": platform.python_version(),
             "system": platform.platform(),
             "numpy": util.find_spec("numpy") is not None,
-            "known": sorted(path.name for path in _SHM.iterdir()) if _SHM.is_dir() else [],
+            # Segments that are there before the lab are none of its leftovers.
+            "known": sorted(path.name for path in _SHM.iterdir())
+            if _SHM.is_dir()
+            else [],
         }
         print(json.dumps(told), flush=True)
         time.sleep(float(seconds))
     finally:
+        # Processes with the mark get some seconds to end, for they might
+        # write there again.
         give_up = time.monotonic() + _CALM_S
         while _marked(mark.encode()) and time.monotonic() < give_up:
             time.sleep(_TICK_S)
+
         shutil.rmtree(folder, ignore_errors=True)
 
 

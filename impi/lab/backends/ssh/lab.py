@@ -25,13 +25,34 @@ from impi.base.errors import LabError, LaunchError
 from impi.base.remote.ssh import Connection, Key
 from impi.base.variables import PORTS
 from impi.lab.backends.capture.canary_tap import Tap
-from impi.lab.backends.lifecycle.residue import MARK, RESIDUE_S, findings, lasting, residue_argv
+from impi.lab.backends.lifecycle.residue import (
+    MARK,
+    RESIDUE_S,
+    findings,
+    lasting,
+    residue_argv,
+    segments_of_others,
+)
 from impi.lab.backends.nodes import SshNode, in_parallel, job_variables, lab_fault
 from impi.lab.backends.source_sync import source_files, sync
 from impi.lab.backends.ssh import host_keeper
-from impi.lab.backends.ssh.host_capture import HostRecorder, begin, capture_filter, turns
+from impi.lab.backends.ssh.host_capture import (
+    HostRecorder,
+    begin,
+    capture_filter,
+    turns,
+)
 from impi.lab.backends.ssh.hosts_file import Host, HostsFile
-from impi.lab.nodes import Access, Capture, Network, Node, NodeAccess, RunningCommand, Stacks, node_names
+from impi.lab.nodes import (
+    Access,
+    Capture,
+    Network,
+    Node,
+    NodeAccess,
+    RunningCommand,
+    Stacks,
+    node_names,
+)
 
 _LOGIN_S: Final = 30.0
 _READY_S: Final = 30.0
@@ -44,13 +65,18 @@ def log_in(host: Host, timeout_s: float = _LOGIN_S) -> Connection:
     Raises:
         LabError: its key cannot be read, or it does not let us in; the message names the cure.
     """
+    # The key is only read here, so that a wrong one is told before a
+    # connection is tried.
     key = None
     if host.key:
         try:
             key = Key(Path(host.key).read_text("utf-8"), "")
             key.pkey()
         except (OSError, UnicodeDecodeError, LaunchError) as error:
-            raise LabError(f"host {host.name}: key {host.key} cannot be used: {error}") from None
+            raise LabError(
+                f"host {host.name}: key {host.key} cannot be used: {error}"
+            ) from None
+
     try:
         return Connection.open(
             host.ssh,
@@ -77,21 +103,35 @@ class _Reached:
 
     @property
     def python(self) -> str:
-        """Path of a script, the same on all hosts of the lab: it runs the Python of its host."""
+        """Path of a script, the same on all hosts of the lab, that runs its host's own Python."""
         return f"{self.folder}/python"
 
 
 class _HostNode(SshNode):
     """A node on an existing host: all that it starts has the lab's mark and folder."""
 
-    def __init__(self, name: str, reached: _Reached, env: Mapping[str, str], fate: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        reached: _Reached,
+        env: Mapping[str, str],
+        fate: Callable[[], str],
+    ) -> None:
         self.reached = reached
+        # The mark tells the sweep, on a host of many users, which processes are the lab's.
         self._own = dict(env)
         host = reached.host
-        access = NodeAccess(address=host.address, host=host.ssh, port=host.port, home=f"{reached.folder}/{name}")
+        access = NodeAccess(
+            address=host.address,
+            host=host.ssh,
+            port=host.port,
+            home=f"{reached.folder}/{name}",
+        )
         super().__init__(name, access, reached.connection, fate)
 
-    def start(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> RunningCommand:
+    def start(
+        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+    ) -> RunningCommand:
         return super().start(argv, env={**(env or {}), **self._own})
 
 
@@ -124,10 +164,14 @@ class SshLab:
         self._turn = contextlib.ExitStack()
 
     def start(self) -> None:
-        """Once; nothing is left behind when it fails or is interrupted."""
+        """Start the lab, once; nothing is left behind when it fails or is interrupted."""
+        # All hosts at once: each login takes its time, and none depends on another.
         try:
-            in_parallel(self._reach, list({host.name: host for host in self._placed}.values()))
+            in_parallel(
+                self._reach, list({host.name: host for host in self._placed}.values())
+            )
             self._lay_out()
+            # Files and segments of others, there before any cell: no cell left them.
             self._known = self._look()
         except BaseException:
             self.close()
@@ -141,11 +185,22 @@ class SshLab:
         Raises:
             LabError: one does not run, or sees nothing; the message names the cure.
         """
+        # Ports that one job has left are the next one's: see host_capture.turns.
         self._stop_captures()
         try:
-            for turn in turns([node.reached.host for node in self._nodes]) if self.captures else ():
+            # Only a lab that captures takes turns: without captures two jobs on
+            # one host do no harm.
+            for turn in (
+                turns([node.reached.host for node in self._nodes])
+                if self.captures
+                else ()
+            ):
                 self._turn.enter_context(turn)
-            self._taps = in_parallel(self._capture, [node for node in self._nodes if node.reached.host.capture])
+
+            self._taps = in_parallel(
+                self._capture,
+                [node for node in self._nodes if node.reached.host.capture],
+            )
         except BaseException:
             self._stop_captures()
             raise
@@ -157,23 +212,29 @@ class SshLab:
             self._stop_captures()
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
-        """None: existing hosts get no py-spy."""
-        return Stacks(notes=tuple(f"{name}: no stacks from outside on an existing host" for name in pids))
+        """Return no stacks: existing hosts get no py-spy."""
+        return Stacks(
+            notes=tuple(
+                f"{name}: no stacks from outside on an existing host" for name in pids
+            )
+        )
 
     def residue(self, known: Collection[str] = ()) -> list[str]:
         return lasting(self._look, {*known, *self._known})
 
     def hold(self) -> None:
-        """LabError: the hosts are not the lab's, so that it ends with its opener."""
+        """Raise LabError: the hosts are not the lab's, so it ends with its opener."""
         raise LabError(
             f"a lab of {self.access.backend} ends with its opener: leave out --keep, or use --backend docker"
         )
 
     def close(self) -> None:
+        # Taken out first: a second call finds nothing to close.
         reached, self._reached = list(self._reached.values()), {}
-        # The starters end everything, the keepers among it, and these remove the folders.
-        for each in reached:  # also at the interpreter's end, when no thread can start
+        # Ending the starters ends all commands and the keepers, which remove the folders.
+        for each in reached:  # one by one: at the interpreter's end no thread can start
             each.connection.close()
+
         self._turn.close()
 
     # -- details
@@ -185,11 +246,14 @@ class SshLab:
             reached.connection,
             f"{reached.folder}/{node.name}-{secrets.token_hex(3)}.pcap",
             env={MARK: self.access.lab},
+            # With the lab's lifetime: a tcpdump must not outlive a lab whose opener is lost.
             seconds=max(1.0, self.access.expires - time.time()),
             what=capture_filter(hosts, self._file.ports),
         )
+        # Hosts have clocks of their own; canaries tell how far each is from ours.
         tap = Tap(node.name, recorder, own_clock=True)
         self._taps.append(tap)
+
         return begin(tap, self._file, reached.host)
 
     def _stop_captures(self) -> None:
@@ -203,31 +267,65 @@ class SshLab:
         return ""
 
     def _reach(self, host: Host) -> None:
+        # One connection carries everything of a host: files, commands and the keeper.
         connection = log_in(host)
         try:
             with lab_fault(f"host {host.name}"):
-                argv = [host.python, "-I", "-c", Path(host_keeper.__file__).read_text("utf-8")]
-                argv += [self._folder, f"{MARK}={self.access.lab}", str(self.access.expires - time.time())]
-                reached = _Reached(host, connection, self._folder, self._keep(host, connection, argv))
+                argv = [
+                    host.python,
+                    "-I",
+                    "-c",
+                    Path(host_keeper.__file__).read_text("utf-8"),
+                ]
+                argv += [
+                    self._folder,
+                    f"{MARK}={self.access.lab}",
+                    str(self.access.expires - time.time()),
+                ]
+                # The keeper first: it makes the folder, and removes it whatever happens to us.
+                reached = _Reached(
+                    host, connection, self._folder, self._keep(host, connection, argv)
+                )
                 self._reached[host.name] = reached
-                sync(host.name, connection, host.python, f"{self._folder}/src", source_files(f"{self._folder}/src"))
+                sync(
+                    host.name,
+                    connection,
+                    host.python,
+                    f"{self._folder}/src",
+                    source_files(f"{self._folder}/src"),
+                )
                 # In a script, because a link to it would lead a venv's Python out of its venv.
-                connection.write(reached.python, f'#!/bin/sh\nexec {host.python} "$@"\n'.encode(), mode=0o755)
+                connection.write(
+                    reached.python,
+                    f'#!/bin/sh\nexec {host.python} "$@"\n'.encode(),
+                    mode=0o755,
+                )
         except BaseException:
+            # Once a host is entered, close() ends its connection; before that
+            # no other code would.
             if host.name not in self._reached:
                 connection.close()
+
             raise
 
-    def _keep(self, host: Host, connection: Connection, argv: Sequence[str]) -> dict[str, object]:
+    def _keep(
+        self, host: Host, connection: Connection, argv: Sequence[str]
+    ) -> dict[str, object]:
         try:
+            # The first line of the keeper says that the folder is there, and
+            # brings the facts of the host.
             keeper = connection.start(argv, grace_s=_KEEPER_GRACE_S)
             line = keeper.first_line(_READY_S)
             said = b"" if line else keeper.stop().stderr
         except LaunchError as error:
             where = f"host {host.name}: {host.python} does not start there: {error}"
             raise LabError(f"{where}; set python in {self._file.path}") from error
+
         if not line:
-            raise LabError(f"host {host.name}: there can be no folder {self._folder}: {last_line(said)}")
+            raise LabError(
+                f"host {host.name}: there can be no folder {self._folder}: {last_line(said)}"
+            )
+
         return dict(json.loads(line))
 
     def _lay_out(self) -> None:
@@ -236,16 +334,26 @@ class SshLab:
         names = node_names(self.access.topology, vendors)
         self.server = first = self._node("server", server)
         self.clients = by_client = [
-            [self._node(name, host) for name in of_client] for host, of_client in zip(clients, names, strict=True)
+            [self._node(name, host) for name in of_client]
+            for host, of_client in zip(clients, names, strict=True)
         ]
         self._nodes = [first, *itertools.chain(*by_client)]
-        self.unseen = tuple(dict.fromkeys(host.name for host in self._placed if not host.capture))
+        # Told by name, so that the report can say on which hosts nothing was seen.
+        self.unseen = tuple(
+            dict.fromkeys(host.name for host in self._placed if not host.capture)
+        )
+        # One host without a capture could hide messages: no cell is judged by half a wire.
         self.captures = not self.unseen
-        vendor_of = {node.name: vendors[i] for i, nodes in enumerate(by_client) for node in nodes}
+        vendor_of = {
+            node.name: vendors[i] for i, nodes in enumerate(by_client) for node in nodes
+        }
         self.access = replace(
             self.access,
             nodes={node.name: node.access for node in self._nodes},
-            environment={node.name: self._environment(node, vendor_of.get(node.name, "pure")) for node in self._nodes},
+            environment={
+                node.name: self._environment(node, vendor_of.get(node.name, "pure"))
+                for node in self._nodes
+            },
             python=first.reached.python,
         )
         self.software = {
@@ -262,17 +370,27 @@ class SshLab:
             **({PORTS: self._file.ports} if self._file.ports else {}),
         }
         node = _HostNode(name, reached, own, lambda: self._fate(host))
+        # So that the folder for temporary files is there; _residue_of leaves it out.
         node.write("tmp/.lab", b"")
+
         return node
 
     def _environment(self, node: _HostNode, vendor: str) -> dict[str, str]:
+        # Everything that a job uses lies below the lab's own folder, or is the host's.
         sources = f"{self._folder}/src"
         path = f"{self._folder}:{sources}/bin:/usr/local/bin:/usr/bin:/bin"
-        variables = job_variables(vendor, sources, node.reached.host.vendors.get(vendor, ""))
+        variables = job_variables(
+            vendor, sources, node.reached.host.vendors.get(vendor, "")
+        )
+
         return {"HOME": node.access.home, "PATH": path, "LANG": "C.UTF-8", **variables}
 
     def _look(self) -> list[str]:
-        return list(itertools.chain(*in_parallel(self._residue_of, list(self._reached.values()))))
+        return list(
+            itertools.chain(
+                *in_parallel(self._residue_of, list(self._reached.values()))
+            )
+        )
 
     def _residue_of(self, reached: _Reached) -> list[str]:
         spec: dict[str, object] = {
@@ -282,13 +400,24 @@ class SshLab:
             "ports": [],
             "prefix": reached.host.address,
             "known": reached.facts["known"],
-            "folders": [f"{node.access.home}/tmp" for node in self._nodes if node.reached is reached],
+            "others": segments_of_others(self.access.vendors),
+            "folders": [
+                f"{node.access.home}/tmp"
+                for node in self._nodes
+                if node.reached is reached
+            ],
         }
         with lab_fault(reached.host.name):
-            done = reached.connection.run(residue_argv(reached.python, spec), timeout_s=RESIDUE_S)
-            return [line for line in findings(reached.host.name, done.code, done.stdout) if "/.lab" not in line]
+            done = reached.connection.run(
+                residue_argv(reached.python, spec), timeout_s=RESIDUE_S
+            )
+            return [
+                line
+                for line in findings(reached.host.name, done.code, done.stdout)
+                if "/.lab" not in line
+            ]
 
 
 def last_line(stderr: bytes) -> str:
-    """Return the last words of a program that failed."""
+    """Return the last words of a failed program."""
     return (stderr.decode("utf-8", "replace").strip() or "no answer").splitlines()[-1]

@@ -36,8 +36,14 @@ class SwarmBackend(PlacedBackend):
             found = engines(self._client)
         except LabError as error:
             return [Finding(subject="swarm", ok=False, detail=error.message)]
+
         detail = f"{len(found)} nodes take tasks: {', '.join(found.values())}"
-        cure = "" if len(found) >= _FEWEST else "let another engine join: docker swarm join"
+        cure = (
+            ""
+            if len(found) >= _FEWEST
+            else "let another engine join: docker swarm join"
+        )
+
         return [Finding(subject="swarm", ok=bool(found), detail=detail, cure=cure)]
 
     def images(self, vendors: Collection[str]) -> dict[str, str]:

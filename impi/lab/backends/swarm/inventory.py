@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final
 
 import docker
@@ -13,7 +14,8 @@ from impi.lab.backends.docker.inventory import when_free
 from impi.lab.backends.lifecycle.lab_labels import LABEL, labs_of, ours
 from impi.lab.nodes.interface import LabSeen
 
-_FREE_S: Final = 30.0  # time for the tasks of a removed service to let go of networks and secrets
+# Time for the tasks of a removed service to let go of networks and secrets
+_FREE_S: Final = 30.0
 _TURN_S: Final = 0.2
 
 
@@ -39,11 +41,16 @@ class SwarmInventory:
                     if part.startswith(f"{kind} "):
                         name = part.partition(" ")[2]
                         with ignore_missing():
-                            when_free(lambda remove=remove, name=name: remove(name), _FREE_S)  # type: ignore[misc]
+                            when_free(partial(remove, name), _FREE_S)
+
             # This engine keeps a network until its own tasks have left it.
             deadline = time.monotonic() + _FREE_S
-            while any(mine.get("lab") == seen.lab for _, _, mine in self._parts()) and time.monotonic() < deadline:
+            while (
+                any(mine.get("lab") == seen.lab for _, _, mine in self._parts())
+                and time.monotonic() < deadline
+            ):
                 time.sleep(_TURN_S)
+
         return list(seen.parts)
 
     def _parts(self) -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -55,5 +62,8 @@ class SwarmInventory:
             for each in found:
                 spec = each.attrs["Spec"]
                 yield kind, spec["Name"], ours(spec.get("Labels"))
-        for network in self._client.networks.list(filters={**mine, "driver": "overlay"}):
+
+        for network in self._client.networks.list(
+            filters={**mine, "driver": "overlay"}
+        ):
             yield "network", str(network.name), ours(network.attrs.get("Labels"))

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 from impi.lab.cases.case import (
+    DATALEN,
     FIRST_CREATED,
     MAKING,
     WORLD,
@@ -45,6 +46,7 @@ _ADDED: Final = elementwise("i", operator.add)
 _LENGTHS: Final = (80, 5000, 300_000)
 _COUNTS: Final = (8, 5000, 90_000)
 _TWO: Final = 2
+_ONE_MORE: Final = DATALEN + 1  # octets of the shortest long message
 _SIZES: Final = (1024, 4096, 16384, 65536, 131072)
 
 
@@ -52,11 +54,14 @@ def _rooted(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for root in range(roster.size):
         yield from bcast_from(roster, root, nonce)
         yield from reduce_to(roster, root, nonce)
+
     for root in (0, roster.size - 1):
         for size in (64, 2048):
             parts = _parts(roster, nonce, f"gather/{root}/{size}", size)
             yield from collective(gather(everyone(roster), root, parts))
-            yield from collective(direct_from_root(everyone(roster), Tag.SCATTER, root, parts))
+            yield from collective(
+                direct_from_root(everyone(roster), Tag.SCATTER, root, parts)
+            )
 
 
 def _parts(roster: Roster, nonce: str, label: str, size: int) -> list[bytes]:
@@ -66,7 +71,9 @@ def _parts(roster: Roster, nonce: str, label: str, size: int) -> list[bytes]:
 def _all(roster: Roster, nonce: str) -> Iterator[Crossing]:
     yield from barriers(roster, nonce)
     yield from allreduces(roster, nonce)
-    yield from collective(allgather(everyone(roster), _parts(roster, nonce, "allgather", 80)))
+    yield from collective(
+        allgather(everyone(roster), _parts(roster, nonce, "allgather", 80))
+    )
 
     def block(src: int, dest: int) -> bytes:
         return octets(nonce, f"alltoall/{src}/{dest}", 32)
@@ -81,8 +88,10 @@ def _objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
             for tag in (60, 61):
                 token = octets(nonce, f"objects/{src}", 48)
                 yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, contains=token)
+
             token = octets(nonce, f"objects/large/{src}", 5000)
             yield Crossing(src=src, dest=dest, cid=WORLD, tag=62, contains=token)
+
     for sent in bcast(roster, 0, None):
         yield replace(sent, contains=octets(nonce, "objects/0", 48))
 
@@ -103,14 +112,21 @@ def _same(data: bytes, _rank: int) -> bytes:
 
 
 def bcast_from(roster: Roster, root: int, nonce: str) -> Iterator[Crossing]:
-    """One broadcast of 40 doubles."""
-    yield from bcast(roster, root, external_doubles(numbers(nonce, f"bcast/{root}", 40)), unit=8)
+    """Return the messages of a broadcast of 40 doubles."""
+    yield from bcast(
+        roster, root, external_doubles(numbers(nonce, f"bcast/{root}", 40)), unit=8
+    )
 
 
 def reduce_to(roster: Roster, root: int, nonce: str) -> Iterator[Crossing]:
-    """One sum of 12 integers."""
-    parts = [external_ints(numbers(nonce, f"reduce/{r}", 12)) for r in range(roster.size)]
-    yield from collective(reduce(everyone(roster), root, parts, elementwise("i", operator.add)), units=(4,))
+    """Return the messages of a sum of 12 integers."""
+    parts = [
+        external_ints(numbers(nonce, f"reduce/{r}", 12)) for r in range(roster.size)
+    ]
+    yield from collective(
+        reduce(everyone(roster), root, parts, elementwise("i", operator.add)),
+        units=(4,),
+    )
 
 
 def _bcast(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -126,23 +142,35 @@ def _reduce(roster: Roster, nonce: str) -> Iterator[Crossing]:
 def allreduces(roster: Roster, nonce: str) -> Iterator[Crossing]:
     """A sum and a maximum: Reduce to rank 0 and Bcast from there (IMPI 4.21)."""
     rows = [numbers(nonce, f"allreduce/{r}", 8) for r in range(roster.size)]
-    yield from allreduce(roster, [external_ints(row) for row in rows], elementwise("i", operator.add))
-    yield from allreduce(roster, [external_doubles(row) for row in rows], elementwise("d", max), unit=8)
+    yield from allreduce(
+        roster, [external_ints(row) for row in rows], elementwise("i", operator.add)
+    )
+    yield from allreduce(
+        roster, [external_doubles(row) for row in rows], elementwise("d", max), unit=8
+    )
 
 
 def _bcast_long(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    yield from bcast(roster, roster.size - 1, octets(nonce, "long/bcast", _LONG))
+    yield from bcast(roster, roster.size - 1, octets(nonce, "long/bcast", _ONE_MORE))
 
 
 def _ints(roster: Roster, nonce: str, label: str, count: int) -> list[bytes]:
-    return [external_ints(numbers(nonce, f"{label}/{rank}", count)) for rank in range(roster.size)]
+    return [
+        external_ints(numbers(nonce, f"{label}/{rank}", count))
+        for rank in range(roster.size)
+    ]
 
 
 def _doubles(roster: Roster, nonce: str, label: str, count: int) -> list[bytes]:
-    return [external_doubles(numbers(nonce, f"{label}/{rank}", count)) for rank in range(roster.size)]
+    return [
+        external_doubles(numbers(nonce, f"{label}/{rank}", count))
+        for rank in range(roster.size)
+    ]
 
 
-def _allreduced(roster: Roster, nonce: str, label: str, count: int) -> Iterator[Crossing]:
+def _allreduced(
+    roster: Roster, nonce: str, label: str, count: int
+) -> Iterator[Crossing]:
     """A sum of ints: Reduce to rank 0 and Bcast from there (IMPI 4.21)."""
     yield from allreduce(roster, _ints(roster, nonce, label, count), _ADDED)
 
@@ -157,10 +185,12 @@ def _long(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 def _vectors(roster: Roster, nonce: str) -> Iterator[Crossing]:
     group = everyone(roster)
+
     every = [octets(nonce, f"vectors/{r}", 3 * r + 1) for r in range(roster.size)]
     for root in (0, roster.size - 1):
         yield from collective(direct_to_root(group, Tag.GATHERV, root, every))
         yield from collective(direct_from_root(group, Tag.SCATTERV, root, every))
+
     yield from collective(allgatherv(group, every))
 
 
@@ -175,16 +205,26 @@ def _nonblocking(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for src, dest in across(roster):
         data = octets(nonce, f"nonblocking/note/{src}", 20)
         yield Crossing(src=src, dest=dest, cid=WORLD, tag=72, nbytes=20, payload=data)
-    yield from bcast(roster, 0, external_ints(numbers(nonce, "nonblocking/bcast", 15)), unit=4)
+
+    yield from bcast(
+        roster, 0, external_ints(numbers(nonce, "nonblocking/bcast", 15)), unit=4
+    )
     yield from _allreduced(roster, nonce, "nonblocking", 9)
-    yield from bcast(roster, 0, b"".join(_ints(roster, nonce, "nonblocking", 9)), unit=4)
+    yield from bcast(
+        roster, 0, b"".join(_ints(roster, nonce, "nonblocking", 9)), unit=4
+    )
     yield from barrier(roster)
 
 
 def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for turn in range(3):
         yield from _allreduced(roster, nonce, f"persistent/{turn}", 7)
-        yield from bcast(roster, roster.size - 1, external_ints(numbers(nonce, f"persistent/bcast/{turn}", 11)), unit=4)
+        yield from bcast(
+            roster,
+            roster.size - 1,
+            external_ints(numbers(nonce, f"persistent/bcast/{turn}", 11)),
+            unit=4,
+        )
 
 
 def _in_place(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -197,7 +237,9 @@ def _sized(roster: Roster, nonce: str) -> Iterator[Crossing]:
     group = everyone(roster)
     for n in _SIZES:
         yield from bcast(roster, 0, octets(nonce, f"sizes/bcast/{n}", n))
-        parts = [octets(nonce, f"sizes/gather/{n}/{rank}", n) for rank in range(roster.size)]
+        parts = [
+            octets(nonce, f"sizes/gather/{n}/{rank}", n) for rank in range(roster.size)
+        ]
         yield from collective(gather(group, 0, parts))
         yield from collective(direct_from_root(group, Tag.SCATTER, 0, parts))
         sums = _doubles(roster, nonce, f"sizes/sum/{n}", n // 8)
@@ -211,15 +253,24 @@ def _block(nonce: str, n: int, src: int, dest: int) -> bytes:
 
 def _exchanged(roster: Roster, nonce: str) -> Iterator[Crossing]:
     group = everyone(roster)
+
     yield from collective(exchanged_messages.barrier(group), count=3)
     for number in [external_ints([i]) for i in range(3)]:
         yield from messages(around(roster), 70, partial(_same, number), unit=4)
+
     for length in _LENGTHS:
-        yield from collective(exchanged_messages.allgather(group, _parts(roster, nonce, f"exchange/{length}", length)))
+        yield from collective(
+            exchanged_messages.allgather(
+                group, _parts(roster, nonce, f"exchange/{length}", length)
+            )
+        )
+
     if roster.nclients == _TWO:  # more clients reduce by elimination, in halves
         for count in _COUNTS:
             parts = _ints(roster, nonce, f"exchange/sum/{count}", count)
-            yield from collective(exchanged_messages.allreduce(group, parts, _ADDED), units=(4,), count=2)
+            yield from collective(
+                exchanged_messages.allreduce(group, parts, _ADDED), units=(4,), count=2
+            )
 
 
 COLLECTIVE_CASES: Final = (
@@ -231,7 +282,14 @@ COLLECTIVE_CASES: Final = (
         _rooted,
         groups=("core",),
     ),
-    Case("coll.all", ("4.10", "4.19", "4.21", "4.22"), ("collective",), 7, _all, groups=("smoke", "core", "wide")),
+    Case(
+        "coll.all",
+        ("4.10", "4.19", "4.21", "4.22"),
+        ("collective",),
+        7,
+        _all,
+        groups=("smoke", "core", "wide"),
+    ),
     Case(
         "objects.all",
         ("3.7.1", "4.11", "4.12", "4.14", "4.16", "4.19", "4.21", "4.22"),
@@ -252,8 +310,21 @@ COLLECTIVE_CASES: Final = (
         groups=("core", "wide"),
     ),
     Case("coll.barrier", ("4.10",), ("collective",), 3, barriers),
-    Case("coll.bcast", ("4.11",), ("collective",), lambda roster, _rank: roster.size, _bcast),
-    Case("coll.bcast-long", ("3.7.2", "4.11"), ("collective", "long"), 1, _bcast_long, params={"size": _LONG}),
+    Case(
+        "coll.bcast",
+        ("4.11",),
+        ("collective",),
+        lambda roster, _rank: roster.size,
+        _bcast,
+    ),
+    Case(
+        "coll.bcast-long",
+        ("3.7.2", "4.11"),
+        ("collective", "long"),
+        1,
+        _bcast_long,
+        params={"size": _ONE_MORE},
+    ),
     Case("coll.reduce", ("4.16",), ("collective", "reduction"), 1, _reduce),
     Case("coll.allreduce", ("4.21",), ("collective", "reduction"), 2, allreduces),
     Case(
@@ -274,7 +345,14 @@ COLLECTIVE_CASES: Final = (
         params={"size": _LONG},
         groups=("nodes",),
     ),
-    Case("coll.vectors", ("4.13", "4.15", "4.20"), ("collective",), 5, _vectors, groups=("nodes",)),
+    Case(
+        "coll.vectors",
+        ("4.13", "4.15", "4.20"),
+        ("collective",),
+        5,
+        _vectors,
+        groups=("nodes",),
+    ),
     Case("coll.alltoallv", ("4.23",), ("collective",), 2, _alltoallv),
     Case(
         "coll.exchanges",
@@ -284,7 +362,8 @@ COLLECTIVE_CASES: Final = (
         _exchanged,
         params={"lengths": list(_LENGTHS), "counts": list(_COUNTS)},
         others=(Tag.REDUCE,),
-        launch=Launch(options=("--external32",)),  # the collectives on which clients of ours agree
+        # The collectives on which clients of ours agree
+        launch=Launch(options=("--external32",)),
         groups=("core", "trio"),
     ),
     Case(
@@ -295,7 +374,13 @@ COLLECTIVE_CASES: Final = (
         _nonblocking,
         others=(Tag.GATHER,),
     ),
-    Case("coll.persistent", ("4.11", "4.21"), ("collective", "nonblocking"), 6, _persistent),
+    Case(
+        "coll.persistent",
+        ("4.11", "4.21"),
+        ("collective", "nonblocking"),
+        6,
+        _persistent,
+    ),
     Case(
         "coll.in-place",
         ("4.12", "4.14", "4.16", "4.18", "4.19", "4.22"),

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from impi.lab.cases.case import FIRST_CREATED, MAKING, WORLD, Case, Crossing, across, around, by_rank, messages
+from impi.lab.cases.case import (
+    FIRST_CREATED,
+    MAKING,
+    WORLD,
+    Case,
+    Crossing,
+    across,
+    around,
+    by_rank,
+    messages,
+)
 from impi.lab.dissect.chapter4.collective_tags import Tag
 from impi.lab.nodes.roster import Roster
 from impi.lab.programs.payload import external_ints, numbers
@@ -20,21 +30,26 @@ def _sent(
     lsrank: Callable[[int], int] = lambda rank: rank,
     unit: int = 1,
 ) -> list[Crossing]:
-    """On the ``nth`` communicator that the program makes, with tag 7.
+    """Return messages on the ``nth`` communicator that the program makes, with tag 7.
 
     The maximum of everybody's ids plus 1 is the next even number for all (IMPI 4.3.1).
     """
     crossing = (pair for pair in pairs if roster.remote(*pair))
-    return messages(crossing, 7, payload, cid=FIRST_CREATED + 2 * nth, lsrank=lsrank, unit=unit)
+    return messages(
+        crossing, 7, payload, cid=FIRST_CREATED + 2 * nth, lsrank=lsrank, unit=unit
+    )
 
 
 def _dup(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i, cid in enumerate((WORLD, FIRST_CREATED, FIRST_CREATED + 2)):
-        yield from messages(across(roster), 7, by_rank(nonce, f"dup/{i}/*", 24), cid=cid)
+        yield from messages(
+            across(roster), 7, by_rank(nonce, f"dup/{i}/*", 24), cid=cid
+        )
 
 
 def _create(roster: Roster, nonce: str) -> Iterator[Crossing]:
     chosen = [r for r in range(roster.size) if r != 1][::-1]
+
     chain = list(zip(chosen, [*chosen[1:], chosen[0]], strict=True))
     for nth, name in enumerate(("Create", "Create_group")):
         yield from _sent(
@@ -62,7 +77,10 @@ def _intercomm(roster: Roster, nonce: str) -> Iterator[Crossing]:
     # The leaders speak on the communicator that both are in, with the program's tag (IMPI 4.8).
     for src, dest in ((first[0], others[0]), (others[0], first[0])):
         yield Crossing(src=src, dest=dest, cid=WORLD, tag=12, count=2)
-    yield from _sent(roster, both_ways, by_rank(nonce, "inter/*", 22), nth=1, lsrank=in_group)
+
+    yield from _sent(
+        roster, both_ways, by_rank(nonce, "inter/*", 22), nth=1, lsrank=in_group
+    )
 
 
 def _ring(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -71,7 +89,10 @@ def _ring(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 def _clients(roster: Roster, nonce: str) -> Iterator[Crossing]:
     def inside(rank: int) -> bytes:
-        rows = [numbers(nonce, f"clients/{r}", 4) for r in roster.of_client(roster.client(rank))]
+        rows = [
+            numbers(nonce, f"clients/{r}", 4)
+            for r in roster.of_client(roster.client(rank))
+        ]
         return external_ints([sum(column) for column in zip(*rows, strict=True)])
 
     masters = roster.masters()
@@ -80,7 +101,15 @@ def _clients(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 COMMUNICATOR_CASES: Final = (
-    Case("comm.dup", ("4.3", "4.3.1", "4.6"), ("communicator",), 4, _dup, communicators=2, others=MAKING),
+    Case(
+        "comm.dup",
+        ("4.3", "4.3.1", "4.6"),
+        ("communicator",),
+        4,
+        _dup,
+        communicators=2,
+        others=MAKING,
+    ),
     Case(
         "comm.create",
         ("4.3", "4.3.1", "4.4"),
@@ -94,7 +123,9 @@ COMMUNICATOR_CASES: Final = (
         "comm.intercomm",
         ("4.8", "4.9"),
         ("communicator", "intercommunicator"),
-        lambda roster, rank: 3 + any(rank in pair for pair in zip(*_groups(roster), strict=False)),
+        lambda roster, rank: (
+            3 + any(rank in pair for pair in zip(*_groups(roster), strict=False))
+        ),
         _intercomm,
         communicators=3,
         others=(*MAKING, Tag.MERGE, Tag.FREE),
@@ -114,7 +145,9 @@ COMMUNICATOR_CASES: Final = (
         ("4.6",),
         ("communicator",),
         5,
-        lambda roster, nonce: _sent(roster, across(roster), by_rank(nonce, "attributes/*", 14)),
+        lambda roster, nonce: _sent(
+            roster, across(roster), by_rank(nonce, "attributes/*", 14)
+        ),
         communicators=1,
         others=MAKING,
     ),
@@ -123,7 +156,9 @@ COMMUNICATOR_CASES: Final = (
         ("4.3.1", "4.5"),
         ("communicator",),
         2,
-        lambda roster, nonce: _sent(roster, across(roster), by_rank(nonce, "many/*", 12), nth=40),
+        lambda roster, nonce: _sent(
+            roster, across(roster), by_rank(nonce, "many/*", 12), nth=40
+        ),
         communicators=41,
         others=MAKING,
     ),

@@ -25,7 +25,13 @@ from impi.lab.cases.case import (
 )
 from impi.lab.dissect.chapter4.collective_tags import Tag
 from impi.lab.nodes.roster import Roster
-from impi.lab.programs.payload import external_doubles, external_ints, numbers, octets, parts
+from impi.lab.programs.payload import (
+    external_doubles,
+    external_ints,
+    numbers,
+    octets,
+    parts,
+)
 
 _SIZES: Final = (0, 1, DATALEN - 1, DATALEN, DATALEN + 1, 1 << 20)
 
@@ -33,18 +39,30 @@ _SIZES: Final = (0, 1, DATALEN - 1, DATALEN, DATALEN + 1, 1 << 20)
 def _ring(roster: Roster, nonce: str) -> Iterator[Crossing]:
     pairs = around(roster)
     yield from messages(pairs, 7, by_rank(nonce, "ring/*", 256))
-    yield from messages(pairs, 8, lambda r: external_doubles(numbers(nonce, f"ring/double/{r}", 32)), unit=8)
-    yield from messages(pairs, 9, lambda r: external_ints(numbers(nonce, f"ring/int/{r}", 9)), unit=4)
+    yield from messages(
+        pairs,
+        8,
+        lambda r: external_doubles(numbers(nonce, f"ring/double/{r}", 32)),
+        unit=8,
+    )
+    yield from messages(
+        pairs, 9, lambda r: external_ints(numbers(nonce, f"ring/int/{r}", 9)), unit=4
+    )
 
 
 def _sizes(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i, size in enumerate(_SIZES):
-        yield from messages(across(roster), 20 + i, by_rank(nonce, f"sizes/*/{size}", size))
+        yield from messages(
+            across(roster), 20 + i, by_rank(nonce, f"sizes/*/{size}", size)
+        )
 
 
 def _ssend(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for tag in (50, 51):
-        yield from messages(across(roster), tag, by_rank(nonce, "ssend/*", 64), sync=True)
+        yield from messages(
+            across(roster), tag, by_rank(nonce, "ssend/*", 64), sync=True
+        )
+
     yield from barrier(roster, count=4)
 
 
@@ -53,27 +71,45 @@ def _any(roster: Roster, nonce: str) -> Iterator[Crossing]:
         if roster.remote(rank, 0):
             for tag in (30, 31):
                 data = octets(nonce, f"any/{rank}/{tag}", 10 + rank)
-                yield Crossing(src=rank, dest=0, cid=WORLD, tag=tag, nbytes=len(data), payload=data)
+                yield Crossing(
+                    src=rank, dest=0, cid=WORLD, tag=tag, nbytes=len(data), payload=data
+                )
+
             data = octets(nonce, f"any/reply/{rank}", 16)
             yield Crossing(src=0, dest=rank, cid=WORLD, tag=40, nbytes=16, payload=data)
 
 
 _LEAST: Final = 20_000
-# Octets and tags around the least offers.
-_LENGTHS: Final = ((_LEAST - 1, 65_537), (_LEAST, 69_999), (_LEAST + 1, 70_000), (50_001, 7))
+# Octets and tags just below and above the least offers.
+_LENGTHS: Final = (
+    (_LEAST - 1, 65_537),
+    (_LEAST, 69_999),
+    (_LEAST + 1, 70_000),
+    (50_001, 7),
+)
 _MANY: Final = 60
 
 
 def _offers(client: int) -> tuple[str, ...]:
-    """Other limits for each client; none offers the least of all."""
-    own = (("65536", "8", "12", "70000"), (str(_LEAST), "5", "30", "90000"), ("40000", "9", "40", "80000"))
+    """Other limits for each client: no client offers the least of all of them."""
+    own = (
+        ("65536", "8", "12", "70000"),
+        (str(_LEAST), "5", "30", "90000"),
+        ("40000", "9", "40", "80000"),
+    )
     names = ("--datalen", "--ackmark", "--hiwater", "--tag-ub")
-    return tuple(word for pair in zip(names, own[min(client, 2)], strict=True) for word in pair)
+
+    return tuple(
+        word for pair in zip(names, own[min(client, 2)], strict=True) for word in pair
+    )
 
 
 def _limited(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for n, tag in _LENGTHS:
-        yield from messages(across(roster), tag, by_rank(nonce, f"limits/{n}/*", n), datalen=_LEAST)
+        yield from messages(
+            across(roster), tag, by_rank(nonce, f"limits/{n}/*", n), datalen=_LEAST
+        )
+
     for i in range(_MANY):
         yield from messages(across(roster), 36, partial(numbered_by, i), unit=4)
 
@@ -85,12 +121,19 @@ _LETTERS: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys(("UNSIGNED_SHORT", "UINT16_T"), ("u2", "H")),
     **dict.fromkeys(("INT", "INT32_T", "INTEGER", "INTEGER4"), ("i4", "i")),
     **dict.fromkeys(("UNSIGNED", "UINT32_T"), ("u4", "I")),
-    **dict.fromkeys(("LONG_LONG", "INT64_T", "INTEGER8", "AINT", "OFFSET", "COUNT"), ("i8", "q")),
+    **dict.fromkeys(
+        ("LONG_LONG", "INT64_T", "INTEGER8", "AINT", "OFFSET", "COUNT"), ("i8", "q")
+    ),
     **dict.fromkeys(("UNSIGNED_LONG_LONG", "UINT64_T"), ("u8", "Q")),
     **dict.fromkeys(("FLOAT", "REAL", "REAL4"), ("f4", "f")),
     **dict.fromkeys(("DOUBLE", "DOUBLE_PRECISION", "REAL8"), ("f8", "d")),
-    **dict.fromkeys(("C_COMPLEX", "CXX_FLOAT_COMPLEX", "COMPLEX", "COMPLEX8"), ("c8", "ff")),
-    **dict.fromkeys(("C_DOUBLE_COMPLEX", "CXX_DOUBLE_COMPLEX", "DOUBLE_COMPLEX", "COMPLEX16"), ("c16", "dd")),
+    **dict.fromkeys(
+        ("C_COMPLEX", "CXX_FLOAT_COMPLEX", "COMPLEX", "COMPLEX8"), ("c8", "ff")
+    ),
+    **dict.fromkeys(
+        ("C_DOUBLE_COMPLEX", "CXX_DOUBLE_COMPLEX", "DOUBLE_COMPLEX", "COMPLEX16"),
+        ("c16", "dd"),
+    ),
     # By agreement of our clients; startup.strict has IMPI 0.0's own form of LONG, 4 octets.
     "LONG": ("i8", "q"),
     "UNSIGNED_LONG": ("u8", "Q"),
@@ -112,13 +155,19 @@ _TRUTHS: Final = {
 }  # fmt: skip
 _HALVES: Final = {"REAL2": ("f2", "e"), "FLOAT16_T": ("f2", "e")}
 _CODES: Final = {
-    **{name: code for name, (code, _) in (_LETTERS | _QUADS | _TRUTHS | _HALVES).items()},
+    **{
+        name: code
+        for name, (code, _) in (_LETTERS | _QUADS | _TRUTHS | _HALVES).items()
+    },
     **{name: code for name, (code, _, _) in _NARROW.items()},
 }
 # Name, numpy's code and upper limit of the values of each type.
-_ALL_TYPES: Final = [(name, code, 2 if name in _TRUTHS else 100) for name, code in _CODES.items()]
+_ALL_TYPES: Final = [
+    (name, code, 2 if name in _TRUTHS else 100) for name, code in _CODES.items()
+]
 _PROBED: Final = (0, 10, 300_000)
-_TAGS: Final = (0, 1, 32767, 65536 + 1, 0x0FED_CBA9)  # the last has all octets in use, and every vendor has it
+# The last has all octets in use, and every vendor has it
+_TAGS: Final = (0, 1, 32767, 65536 + 1, 0x0FED_CBA9)
 _FLOOD: Final = 200  # several times what may be under way by default
 _LONG: Final = 600_000
 
@@ -126,10 +175,18 @@ _Payload = Callable[[int], bytes]
 
 
 def _halfway(
-    roster: Roster, tag: int, payload: _Payload, *, sync: bool = False, unit: int = 1, counted: bool = True
+    roster: Roster,
+    tag: int,
+    payload: _Payload,
+    *,
+    sync: bool = False,
+    unit: int = 1,
+    counted: bool = True,
 ) -> Iterator[Crossing]:
-    """Everybody to the rank half the job away."""
-    yield from messages(across(roster), tag, payload, sync=sync, unit=unit, counted=counted)
+    """Return messages from each rank to the rank half the job away."""
+    yield from messages(
+        across(roster), tag, payload, sync=sync, unit=unit, counted=counted
+    )
 
 
 def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -137,10 +194,13 @@ def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for tag, (name, _, most) in enumerate(_ALL_TYPES, 100):
         for src, dest in across(roster):
             values = [v % most for v in numbers(nonce, f"types/{name}/{src}", 5)]
+
             ends = (src, dest, tag)
             if name in _NARROW:
                 _, letters, memory = _NARROW[name]
-                yield _typed(*ends, parts(letters, values), native=parts(memory, values, "<"))
+                yield _typed(
+                    *ends, parts(letters, values), native=parts(memory, values, "<")
+                )
             elif name in _QUADS:
                 yield _typed(*ends, parts(_QUADS[name][1], values), units=())
             else:
@@ -150,7 +210,13 @@ def _types(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 def _typed(
-    src: int, dest: int, tag: int, data: bytes, *, units: tuple[int, ...] = (1,), native: bytes | None = None
+    src: int,
+    dest: int,
+    tag: int,
+    data: bytes,
+    *,
+    units: tuple[int, ...] = (1,),
+    native: bytes | None = None,
 ) -> Crossing:
     return Crossing(
         src=src,
@@ -171,12 +237,21 @@ def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
         return external_ints([*values[8:10], values[4], *values[0:3]])
 
     def records(rank: int) -> bytes:
-        pairs = zip(numbers(nonce, f"derived/x/{rank}", 3), numbers(nonce, f"derived/n/{rank}", 3), strict=True)
+        pairs = zip(
+            numbers(nonce, f"derived/x/{rank}", 3),
+            numbers(nonce, f"derived/n/{rank}", 3),
+            strict=True,
+        )
         return b"".join(struct.pack(">di", x, n) for x, n in pairs)
 
     yield from _halfway(
-        roster, 80, lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]), unit=8, counted=False
+        roster,
+        80,
+        lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]),
+        unit=8,
+        counted=False,
     )
+
     yield from _halfway(roster, 81, blocks, unit=4, counted=False)
     for sent in _halfway(roster, 82, records, counted=False):
         yield replace(sent, units=(8, 4))
@@ -207,8 +282,11 @@ def _probed_long(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 def _cancelled(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for tag, size in ((56, 64), (57, 400_000)):
-        for sent in _halfway(roster, tag, by_rank(nonce, f"cancel/*/{tag}", size), sync=True):
+        for sent in _halfway(
+            roster, tag, by_rank(nonce, f"cancel/*/{tag}", size), sync=True
+        ):
             yield replace(sent, cancelled=True)
+
     yield from _halfway(roster, 56, by_rank(nonce, "cancel/next/*", 20))
     yield from barrier(roster, count=2)
 
@@ -228,6 +306,7 @@ def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
 def _buffered(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i in range(3):
         yield from _halfway(roster, 88, by_rank(nonce, f"buffered/{i}/*", 500))
+
     yield from _halfway(roster, 89, by_rank(nonce, "ready/*", 40))
     yield from barrier(roster, count=2)
 
@@ -255,7 +334,9 @@ def _waited(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for src, dest in remote_pairs(roster):
         for tag in (44, 45):
             data = octets(nonce, f"waitany/{tag}/{src}/{dest}", 16)
-            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, nbytes=16, payload=data)
+            yield Crossing(
+                src=src, dest=dest, cid=WORLD, tag=tag, nbytes=16, payload=data
+            )
 
 
 def _empty(roster: Roster, _nonce: str) -> Iterator[Crossing]:
@@ -267,12 +348,22 @@ def _large_objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for src, dest in across(roster):
         token = octets(nonce, f"large/token/{src}", 40)
         for tag in (63, 64):
-            yield Crossing(src=src, dest=dest, cid=WORLD, tag=tag, contains=token, sync=True)
+            yield Crossing(
+                src=src, dest=dest, cid=WORLD, tag=tag, contains=token, sync=True
+            )
+
         yield Crossing(src=src, dest=dest, cid=WORLD, tag=65)
 
 
 P2P_CASES: Final = (
-    Case("p2p.ring", ("1.2.2", "3.5", "3.7.1"), ("p2p",), 4, _ring, groups=("smoke", "core", "wide")),
+    Case(
+        "p2p.ring",
+        ("1.2.2", "3.5", "3.7.1"),
+        ("p2p",),
+        4,
+        _ring,
+        groups=("smoke", "core", "wide"),
+    ),
     Case(
         "p2p.sizes",
         ("3.7.1", "3.7.2"),
@@ -288,7 +379,11 @@ P2P_CASES: Final = (
         ("p2p", "flow", "long"),
         len(_LENGTHS) + 2,
         _limited,
-        params={"lengths": [list(pair) for pair in _LENGTHS], "count": _MANY, "tag_ub": 70_000},
+        params={
+            "lengths": [list(pair) for pair in _LENGTHS],
+            "count": _MANY,
+            "tag_ub": 70_000,
+        },
         launch=Launch(offers=_offers),
         groups=("core",),
     ),
@@ -322,23 +417,65 @@ P2P_CASES: Final = (
         groups=("core",),
         params={"sizes": list(_PROBED)},
     ),
-    Case("p2p.probe-long", ("3.7.2",), ("p2p", "probe", "long"), 2, _probed_long, params={"size": _LONG}),
     Case(
-        "p2p.cancel", ("3.7.4",), ("p2p", "cancel"), lambda roster, rank: 3 + 2 * _is_across(roster, rank), _cancelled
+        "p2p.probe-long",
+        ("3.7.2",),
+        ("p2p", "probe", "long"),
+        2,
+        _probed_long,
+        params={"size": _LONG},
+    ),
+    Case(
+        "p2p.cancel",
+        ("3.7.4",),
+        ("p2p", "cancel"),
+        lambda roster, rank: 3 + 2 * _is_across(roster, rank),
+        _cancelled,
     ),
     Case("p2p.persistent", ("3.7.1",), ("p2p", "sync"), 3, _persistent),
     Case("p2p.buffered", ("3.7.1",), ("p2p",), 4, _buffered),
     Case("p2p.order", ("3.7.1", "3.7.2"), ("p2p", "long"), 1, _ordered),
-    Case("p2p.flood", ("3.6",), ("p2p", "flow"), 1, _flood, params={"count": _FLOOD}, groups=("nodes",)),
-    Case("p2p.interleaved", ("3.7.2",), ("p2p", "long"), 4, _interleaved, params={"size": _LONG}),
+    Case(
+        "p2p.flood",
+        ("3.6",),
+        ("p2p", "flow"),
+        1,
+        _flood,
+        params={"count": _FLOOD},
+        groups=("nodes",),
+    ),
+    Case(
+        "p2p.interleaved",
+        ("3.7.2",),
+        ("p2p", "long"),
+        4,
+        _interleaved,
+        params={"size": _LONG},
+    ),
     Case(
         "p2p.null-self",
         ("3.7.1",),
         ("p2p",),
         4,
-        lambda roster, nonce: _halfway(roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3)), unit=4),
+        lambda roster, nonce: _halfway(
+            roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3)), unit=4
+        ),
     ),
     Case("p2p.waitany", ("3.7.1",), ("p2p",), 5, _waited),
-    Case("p2p.empty", ("2.3.5", "3.5", "3.7.1"), ("p2p",), len(_TAGS) + 1, _empty, params={"tags": list(_TAGS)}),
-    Case("objects.large", ("3.7.2",), ("p2p", "object", "long"), 4, _large_objects, others=(Tag.BCAST, Tag.GATHER)),
+    Case(
+        "p2p.empty",
+        ("2.3.5", "3.5", "3.7.1"),
+        ("p2p",),
+        len(_TAGS) + 1,
+        _empty,
+        params={"tags": list(_TAGS)},
+    ),
+    Case(
+        "objects.large",
+        ("3.7.2",),
+        ("p2p", "object", "long"),
+        4,
+        _large_objects,
+        others=(Tag.BCAST, Tag.GATHER),
+    ),
 )

@@ -1,8 +1,11 @@
-"""The fault matrix: what hits whom at which phase of a job, and what must follow from it.
+"""The fault matrix: who is hit by what at which phase of a job, and how the job must end.
 
-All of it is data, in the words of :mod:`impi.lab.cases.faults`. A fault is written
+Rows are data, in the words of :mod:`impi.lab.cases.faults`. A fault is written
 ``ACT-VICTIM@PHASE``, such as ``freeze-rank@recv``. The victim belongs to the last client but one,
-and ranks of the last client hold the job in its phase.
+and ranks of the last client hold the job in its phase: so no sleep decides when the lab hits.
+
+:data:`MATRIX` has rows, and each row stands for the product of its victims, acts, phases and labs.
+:data:`HITS` has all of them by name, and :mod:`impi.lab.plan.listed_cells` makes the cells.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from impi.lab.cases.faults import ACTS, MATRIX_PHASES, VICTIMS, Fault
 
 @dataclass(frozen=True, slots=True)
 class FaultLab:
-    """Where a hit is tried: parties, topology, and further settings.
+    """A lab in which a hit is tried: parties, topology, and further settings.
 
     Without impi's own authentication a peer may be of IMPI 0.0 alone, and gets no heartbeats.
     """
@@ -29,7 +32,7 @@ class FaultLab:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultRow:
-    """Hits that make sense together: each act of each victim at each phase, in each lab."""
+    """Hits that belong together: each act on each victim at each phase, in each lab."""
 
     victims: tuple[str, ...]
     acts: tuple[str, ...]
@@ -44,18 +47,25 @@ class FaultRow:
                         yield Fault(act, victim, phase), lab
 
 
-# Named by the vendor of the victim, in the middle.
+# Named by the vendor of the victim, which stands in the middle: one client before it, and the last
+# one, which holds the job.
 _OF_PURE, _OF_MPICH, _OF_OPENMPI = (
-    FaultLab(parties) for parties in ("openmpi+pure+mpich", "pure+mpich+openmpi", "mpich+openmpi+pure")
+    FaultLab(parties)
+    for parties in ("openmpi+pure+mpich", "pure+mpich+openmpi", "mpich+openmpi+pure")
 )
 _ALL: Final = (_OF_PURE, _OF_MPICH, _OF_OPENMPI)
 _SIGNALS: Final = ("kill", "terminate", "interrupt", "freeze")
+# Phases for acts that need no trial at every moment of a start.
 _SOME: Final = ("labels", "recv", "compute", "collective", "finalize")
-# Ranks behind host agents take no part in the dance, so they cannot hold it.
+# Ranks behind host agents do not connect in the dance, so they cannot hold the job there.
 _WITH_AGENTS: Final = tuple(phase for phase in MATRIX_PHASES if phase != "dance")
-_BY_ONE: Final = tuple(FaultLab(lab.parties, settings=f"{lab.settings},start=one") for lab in _ALL)
-# impirun is MPICH's process manager there, as it is by default.
-_MANAGED: Final = (FaultLab(_OF_MPICH.parties, settings=f"{_OF_MPICH.settings},launcher=auto"),)
+_BY_ONE: Final = tuple(
+    FaultLab(lab.parties, settings=f"{lab.settings},start=one") for lab in _ALL
+)
+# impirun is MPICH's process manager in these labs, as it is by default.
+_MANAGED: Final = (
+    FaultLab(_OF_MPICH.parties, settings=f"{_OF_MPICH.settings},launcher=auto"),
+)
 _NODES: Final = (
     FaultLab("mpich+openmpi", "2x2+2x2"),
     FaultLab("pure+mpich", "2x2+2x2"),
@@ -63,9 +73,11 @@ _NODES: Final = (
 )
 
 MATRIX: Final = (
+    # One lab: the server is the same program beside any vendors.
     FaultRow(victims=("server",), acts=_SIGNALS, labs=(_OF_MPICH,)),
     FaultRow(victims=("client", "starter", "rank"), acts=_SIGNALS, labs=_ALL),
     FaultRow(victims=("master",), acts=("kill", "freeze"), labs=_ALL),
+    # A pure client has no mpiexec.
     FaultRow(victims=("mpiexec",), acts=_SIGNALS, labs=(_OF_MPICH, _OF_OPENMPI)),
     FaultRow(
         victims=("agent",),
@@ -76,30 +88,69 @@ MATRIX: Final = (
             for lab, of in ((_OF_MPICH, "node"), (_OF_OPENMPI, "client"))
         ),
     ),
+    # Without heartbeats a death is still seen: the kernel closes the connections.
     FaultRow(
         victims=("rank", "client"),
         acts=("kill",),
         phases=("labels", "recv"),
         labs=(FaultLab("pure+mpich+openmpi", settings=""),),
     ),
-    FaultRow(victims=("link",), acts=("cut",), phases=("recv",), labs=(FaultLab("openmpi+pure", "1x2+1x2", ""),)),
+    # Without heartbeats a cut shows by keepalive and user timeout of TCP.
     FaultRow(
-        victims=("server", "client", "starter", "mpiexec", "rank"), acts=("slow",), phases=_SOME, labs=(_OF_MPICH,)
+        victims=("link",),
+        acts=("cut",),
+        phases=("recv",),
+        labs=(FaultLab("openmpi+pure", "1x2+1x2", ""),),
     ),
+    FaultRow(
+        victims=("server", "client", "starter", "mpiexec", "rank"),
+        acts=("slow",),
+        phases=_SOME,
+        labs=(_OF_MPICH,),
+    ),
+    # One impirun starts all clients: other processes end it and say the sentence.
     FaultRow(
         victims=("rank",),
         acts=("kill", "terminate", "interrupt"),
         phases=("labels", "recv", "collective", "finalize"),
         labs=_BY_ONE,
     ),
-    FaultRow(victims=("client", "starter"), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE),
+    FaultRow(
+        victims=("client", "starter"),
+        acts=("kill", "terminate"),
+        phases=("recv",),
+        labs=_BY_ONE,
+    ),
     FaultRow(victims=("rank",), acts=_SIGNALS, phases=_SOME, labs=_MANAGED),
-    FaultRow(victims=("client", "starter"), acts=_SIGNALS, phases=("recv",), labs=_MANAGED),
-    FaultRow(victims=("mpiexec",), acts=("kill", "terminate"), phases=("recv",), labs=_BY_ONE[1:]),
-    FaultRow(victims=("server",), acts=("terminate", "interrupt"), phases=("recv", "compute"), labs=_BY_ONE[1:2]),
+    FaultRow(
+        victims=("client", "starter"), acts=_SIGNALS, phases=("recv",), labs=_MANAGED
+    ),
+    FaultRow(
+        victims=("mpiexec",),
+        acts=("kill", "terminate"),
+        phases=("recv",),
+        labs=_BY_ONE[1:],
+    ),
+    FaultRow(
+        victims=("server",),
+        acts=("terminate", "interrupt"),
+        phases=("recv", "compute"),
+        labs=_BY_ONE[1:2],
+    ),
+    # Nodes and links are hit by the engine: backend docker alone.
     FaultRow(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),
-    FaultRow(victims=("node",), acts=("kill",), phases=("labels", "recv", "collective"), labs=_NODES),
-    FaultRow(victims=("link",), acts=("cut", "blink", "slow", "reset"), phases=_SOME, labs=_NODES),
+    FaultRow(
+        victims=("node",),
+        acts=("kill",),
+        phases=("labels", "recv", "collective"),
+        labs=_NODES,
+    ),
+    FaultRow(
+        victims=("link",),
+        acts=("cut", "blink", "slow", "reset"),
+        phases=_SOME,
+        labs=_NODES,
+    ),
     FaultRow(
         victims=("channel",),
         acts=("cut", "blink", "slow", "reset"),
@@ -128,8 +179,12 @@ def _values() -> Iterator[Fault]:
 HITS: Final[Mapping[str, Fault]] = {str(hit): hit for hit in _values()}
 """All hits, as a cell's name has them: ``fault=ACT-VICTIM@PHASE``."""
 
-MATRIX_ACTS: Final = tuple(name for name in ACTS if any(name in row.acts for row in MATRIX))
-MATRIX_VICTIMS: Final = tuple(name for name in VICTIMS if any(name in row.victims for row in MATRIX))
+MATRIX_ACTS: Final = tuple(
+    name for name in ACTS if any(name in row.acts for row in MATRIX)
+)
+MATRIX_VICTIMS: Final = tuple(
+    name for name in VICTIMS if any(name in row.victims for row in MATRIX)
+)
 
 _LONG: Final = 4 << 20
 FAULT_CASES: Final = (

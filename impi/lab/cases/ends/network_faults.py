@@ -14,7 +14,7 @@ from impi.lab.nodes import PROFILES, Roster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkFault:
-    """One kind of fault of a network, which its act alone names."""
+    """One kind of fault of a network; its act alone names it."""
 
     about: str
     victim: str
@@ -23,7 +23,8 @@ class NetworkFault:
 
 NETWORK_FAULTS: Final[Mapping[str, NetworkFault]] = {
     "partition": NetworkFault(
-        about="no packet passes between clients for 2 s, and until one was refused", victim="clients"
+        about="no packet passes between clients for 2 s, and until the kernel has refused one",
+        victim="clients",
     ),
     "pause": NetworkFault(about="the last node is frozen for 2 s", victim="last"),
     "cuts": NetworkFault(
@@ -32,12 +33,21 @@ NETWORK_FAULTS: Final[Mapping[str, NetworkFault]] = {
         phases=("case",),
     ),
     "reset": NetworkFault(
-        about="the channels between clients are reset", victim="clients", phases=("case", "finalize")
+        about="the channels between clients are reset",
+        victim="clients",
+        phases=("case", "finalize"),
     ),
 }
 """By act; each is ``fault=ACT@PHASE`` in a cell's name."""
-_FAULTS: Final = tuple(Fault(act, kind.victim, phase) for act, kind in NETWORK_FAULTS.items() for phase in kind.phases)
-FAULTS: Final[Mapping[str, Fault]] = {**{str(fault): fault for fault in _FAULTS}, **HITS}
+_FAULTS: Final = tuple(
+    Fault(act, kind.victim, phase)
+    for act, kind in NETWORK_FAULTS.items()
+    for phase in kind.phases
+)
+FAULTS: Final[Mapping[str, Fault]] = {
+    **{str(fault): fault for fault in _FAULTS},
+    **HITS,
+}
 """All faults, of networks and of the fault matrix, as a cell's name has them."""
 FAULT_VALUES: Final = tuple(map(str, _FAULTS))
 """The faults of networks, as a cell's name has them."""
@@ -50,8 +60,13 @@ def _steady(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 
 OFTEN: Final = ("", "net=wan", "fault=partition@case")
-"""Variants that stand for all of them where time is short."""
-ONLY_WIDE: Final = ("hosts=client,reach=heads", "reach=routed", "reach=nat", "auth=challenge,reach=nat")
+"""Variants that stand for all others if time is short."""
+ONLY_WIDE: Final = (
+    "hosts=client,reach=heads",
+    "reach=routed",
+    "reach=nat",
+    "auth=challenge,reach=nat",
+)
 """Variants for clients of several nodes."""
 NETWORK_CASES: Final = (
     Case(

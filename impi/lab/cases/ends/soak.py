@@ -11,24 +11,25 @@ from impi.lab.cases.case import Case
 
 _AMOUNT: Final = re.compile(r"([1-9][0-9]{0,11})(s?)")
 _CHECKS: Final = 10
-_LONG: Final = 400_000  # octets of the longest message: beyond what one packet of ours may have
-# A rank may grow by so many octets after the first tenth: 17 for each of a million messages.
+# Octets of the longest message: more than one packet of ours may have
+_LONG: Final = 400_000
+# Octets that a rank may grow by after the first tenth: 17 for each of a million messages.
 _MEMORY: Final = 16 << 20
-_SILENCE_S: Final = 120  # what has not come by then is lost: longer than any cut lasts
+_SILENCE_S: Final = 120  # after this time a message is lost: no cut lasts longer
 _SLOWEST: Final = 50  # messages a second of all ranks, on a slow network
 _LEAST_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a soak sends: so many messages, or for so long; the other one is 0."""
+    """How much a soak sends: a number of messages, or messages for some seconds; one is 0."""
 
     messages: int = 0
     seconds: int = 0
 
     @property
     def lasts_s(self) -> float:
-        """Seconds that it may take on a machine of its own."""
+        """Seconds that it may take on a machine without other load."""
         return _LEAST_S + self.seconds + self.messages / _SLOWEST
 
     @property
@@ -40,12 +41,15 @@ def parse_amount(text: str) -> Amount:
     """``20000`` messages, or ``10s``. UsageError: it is neither."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no amount; write a number of messages, or seconds such as 10s")
+        raise UsageError(
+            f"{text!r} is not an amount; write a number of messages, or seconds such as 10s"
+        )
+
     return Amount(seconds=int(found[1])) if found[2] else Amount(messages=int(found[1]))
 
 
 WHOLE: Final = Amount(messages=1_000_000)
-"""Unless the variant says another amount."""
+"""The amount, unless the variant has another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +64,30 @@ class SoakConfiguration:
 
 _CUTS: Final = "fault=cuts@case"
 CONFIGURATIONS: Final = (
-    SoakConfiguration(about="a million messages, as users run them", settings="auth=challenge,form=native"),
+    SoakConfiguration(
+        about="a million messages, as users run them",
+        settings="auth=challenge,form=native",
+    ),
     SoakConfiguration(about="external32", settings="amount=200000"),
     SoakConfiguration(
-        about="a host agent on each node", settings="auth=challenge,form=native,hosts=node,amount=200000"
+        about="a host agent on each node",
+        settings="auth=challenge,form=native,hosts=node,amount=200000",
     ),
-    SoakConfiguration(about="one host agent for each client", settings="hosts=client,amount=200000"),
+    SoakConfiguration(
+        about="one host agent for each client", settings="hosts=client,amount=200000"
+    ),
     SoakConfiguration(about="IMPI 0.0 alone", settings="version=0.0,amount=200000"),
-    SoakConfiguration(about="channels at the first message", settings="form=native,connect=lazy,amount=200000"),
-    SoakConfiguration(about="two packets under way", settings="form=native,limits=hiwater,amount=100000"),
-    SoakConfiguration(about="packets of 500 octets", settings="limits=datalen,amount=50000"),
+    SoakConfiguration(
+        about="channels at the first message",
+        settings="form=native,connect=lazy,amount=200000",
+    ),
+    SoakConfiguration(
+        about="two packets under way",
+        settings="form=native,limits=hiwater,amount=100000",
+    ),
+    SoakConfiguration(
+        about="packets of 500 octets", settings="limits=datalen,amount=50000"
+    ),
     SoakConfiguration(about="no spinning", settings="form=native,spin=0,amount=200000"),
     SoakConfiguration(
         about="agents with small packets and little credit",
@@ -81,9 +99,17 @@ CONFIGURATIONS: Final = (
         topology="2x2+2x2",
         settings="auth=challenge,form=native,hosts=node,amount=100000",
     ),
-    SoakConfiguration(about="a wide network", settings="auth=challenge,form=native,net=wan,amount=20000"),
-    SoakConfiguration(about="losses", settings="auth=challenge,form=native,net=lossy,amount=20000"),
-    SoakConfiguration(about="cuts that heal", settings=f"auth=challenge,form=native,{_CUTS},amount=100000"),
+    SoakConfiguration(
+        about="a wide network",
+        settings="auth=challenge,form=native,net=wan,amount=20000",
+    ),
+    SoakConfiguration(
+        about="losses", settings="auth=challenge,form=native,net=lossy,amount=20000"
+    ),
+    SoakConfiguration(
+        about="cuts that heal",
+        settings=f"auth=challenge,form=native,{_CUTS},amount=100000",
+    ),
     SoakConfiguration(
         about="cuts, delay and agents",
         settings=f"auth=challenge,form=native,hosts=node,net=delay:1ms,{_CUTS},amount=50000",

@@ -1,4 +1,4 @@
-"""Configurations: the clients of a job, what the simulated ones offer, what start-up is to bear."""
+"""Configurations: a job's clients, what the simulated ones offer, what oddities start-up has."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LABELS: Final = {
 }
 """The fourteen labels of IMPI 2.3.5."""
 DEFAULTS: Final = {"XSIZE": 1024, "MAXLINEAR": 4}
-"""What -1 stands for (2.3.5)."""
+"""The values that -1 stands for (2.3.5)."""
 VARIATIONS: Final = (
     "one octet at a time",
     "unknown commands",
@@ -41,7 +41,7 @@ VARIATIONS: Final = (
     "equal pids",
     "strangers in the dance",
 )
-"""What start-up may do besides, and every client must bear (2.3.2, 2.3.5)."""
+"""Oddities of start-up that every client must bear (2.3.2, 2.3.5)."""
 REFUSALS: Final = (
     "wrong key",
     "no common method",
@@ -53,40 +53,59 @@ REFUSALS: Final = (
     "garbage",
     "silence",
 )
-"""What no job can follow from."""
+"""Starts from which no job can follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What a job is like; tests of equal configurations share one."""
+    """The properties of a job; tests of equal configurations share one."""
 
     # In order: ``IUT``, or the procs of each host of a simulated client: ``2,1`` has two hosts.
     clients: tuple[str, ...] = (UNDER_TEST, "2,1")
-    procs: int = 2  # of the implementation under test
+    procs: int = 2  # number of procs of the implementation under test
     datalen: int = 1024
     ackmark: int = 8
     hiwater: int = 16
     tag_ub: int = 2**31 - 1
-    xsize: int | None = None  # None: whatever the implementation under test says
+    max_cid: int = (
+        1  # the largest context id that simulated procs have in use at the start
+    )
+    xsize: int | None = None  # None: the implementation under test may say any value
     maxlinear: int | None = None
     auth: str = "none"  # ``none`` or ``key``
     variation: str = ""
     refusal: str = ""
-    fresh: bool = False  # the job is for one test alone, which ends or breaks it
+    fresh: bool = False  # the job belongs to one test, which ends or breaks it
 
     def check(self, where: str) -> None:
         """Raise UsageError unless all of it makes sense; ``where`` names the file."""
+
         if self.clients.count(UNDER_TEST) != 1 or len(self.clients) < 2:
-            raise UsageError(f"{where}: one client of several is {UNDER_TEST!r}, not {list(self.clients)}")
+            raise UsageError(
+                f"{where}: one client of several is {UNDER_TEST!r}, not {list(self.clients)}"
+            )
+
         for client in self.clients:
-            if client != UNDER_TEST and re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", str(client)) is None:
-                raise UsageError(f"{where}: a client is {UNDER_TEST!r} or the procs of its hosts, not {client!r}")
+            if (
+                client != UNDER_TEST
+                and re.fullmatch(r"[1-9]\d*(,[1-9]\d*)*", str(client)) is None
+            ):
+                raise UsageError(
+                    f"{where}: a client is {UNDER_TEST!r} or the procs of its hosts, not {client!r}"
+                )
+
         if self.variation and self.variation not in VARIATIONS:
-            raise UsageError(f"{where}: variation {self.variation!r} is none of {', '.join(VARIATIONS)}")
+            raise UsageError(
+                f"{where}: variation {self.variation!r} is none of {', '.join(VARIATIONS)}"
+            )
+
         if self.refusal and self.refusal not in REFUSALS:
-            raise UsageError(f"{where}: refusal {self.refusal!r} is none of {', '.join(REFUSALS)}")
+            raise UsageError(
+                f"{where}: refusal {self.refusal!r} is none of {', '.join(REFUSALS)}"
+            )
+
         if self.auth not in ("none", "key"):
-            raise UsageError(f"{where}: auth is none or key, not {self.auth!r}")
+            raise UsageError(f"{where}: auth must be none or key, not {self.auth!r}")
 
     @property
     def client(self) -> int:
@@ -97,17 +116,21 @@ class Configuration:
 
     @property
     def size(self) -> int:
-        clients = (number for number in range(len(self.clients)) if number != self.client)
+        clients = (
+            number for number in range(len(self.clients)) if number != self.client
+        )
         return self.procs + sum(sum(self.hosts_of(number)) for number in clients)
 
     def usual_names(self) -> dict[str, int]:
-        """Return what expressions name in a job whose client has no limits of its own."""
+        """Return the names in expressions, for a job whose client sets no limits of its own."""
         return {
             "datalen": self.datalen,
             "ackmark": self.ackmark,
             "hiwater": self.hiwater,
             "xsize": DEFAULTS["XSIZE"] if self.xsize is None else self.xsize,
-            "maxlinear": DEFAULTS["MAXLINEAR"] if self.maxlinear is None else self.maxlinear,
+            "maxlinear": DEFAULTS["MAXLINEAR"]
+            if self.maxlinear is None
+            else self.maxlinear,
             "tagub": self.tag_ub,
             "np": self.procs,
             "size": self.size,
@@ -115,28 +138,49 @@ class Configuration:
 
     def proc_names(self) -> dict[str, int]:
         """Return the rank in MPI_COMM_WORLD of each proc: ``I0`` under test, ``S0`` simulated."""
+
         found: dict[str, int] = {}
+
         counts = {"I": 0, "S": 0}
         for number, shape in enumerate(self.clients):
             kind = "I" if shape == UNDER_TEST else "S"
             for _ in range(self.procs if kind == "I" else sum(self.hosts_of(number))):
                 found[f"{kind}{counts[kind]}"] = len(found)
                 counts[kind] += 1
+
         return found
 
     @property
     def control(self) -> int:
-        """The rank in MPI_COMM_WORLD of the simulated proc that sends scripts: the last."""
+        """The rank in MPI_COMM_WORLD of the simulated proc that sends scripts: the last one."""
         last_is_tested = self.client == len(self.clients) - 1
         return self.size - self.procs - 1 if last_is_tested else self.size - 1
 
     def with_procs(self, procs: int) -> Configuration:
-        """Return the same for an implementation that is started with so many procs."""
+        """Return the same configuration with another number of procs under test."""
         return replace(self, procs=procs)
 
     def __str__(self) -> str:
-        told = ["+".join(f"{self.procs}*" if c == UNDER_TEST else c for c in self.clients)]
+        told = [
+            "+".join(f"{self.procs}*" if c == UNDER_TEST else c for c in self.clients)
+        ]
         plain = Configuration()
-        names = ("datalen", "ackmark", "hiwater", "tag_ub", "xsize", "maxlinear", "auth", "variation", "refusal")
-        told += [f"{name}={getattr(self, name)}" for name in names if getattr(self, name) != getattr(plain, name)]
+        names = (
+            "datalen",
+            "ackmark",
+            "hiwater",
+            "tag_ub",
+            "max_cid",
+            "xsize",
+            "maxlinear",
+            "auth",
+            "variation",
+            "refusal",
+        )
+        told += [
+            f"{name}={getattr(self, name)}"
+            for name in names
+            if getattr(self, name) != getattr(plain, name)
+        ]
+
         return " ".join(told)

@@ -1,7 +1,7 @@
-"""Habits of implementations that cost nothing alone, but are not as the specification has it.
+"""Habits of implementations that do no harm by themselves, but differ from the specification.
 
-:mod:`impi.lab.dissect` tells of breaches that a peer would suffer from. These here a tolerant peer
-bears: unused fields that are not zero, and Reduce in the context of point-to-point messages.
+:mod:`impi.lab.dissect` finds breaches from which a peer would suffer. A tolerant peer bears these
+here: unused fields that are not zero, and Reduce in the context of point-to-point messages.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from impi.lab.dissect import Channel, Layout, Packet
 from impi.lab.dissect.chapter4.collective_tags import Tag
 
 UNUSED_FIELDS: Final = "3.5 unused"
-"""The rule about fields that a packet type does not use."""
+"""The rule about fields that a packet type leaves unused."""
 CONTEXT: Final = "4.3 context"
 """The rule about the context id of collectives."""
 _CARRIERS: Final = ("DATA", "DATASYNC")
@@ -49,7 +49,11 @@ def habits(channels: Iterable[Channel], layout: Layout | None) -> Iterator[Habit
     """Yield the habits that packets show, one for each packet."""
     for channel in channels:
         for packet in channel.packets:
-            client = layout.hosts[packet.from_host].client if _known(layout, packet) and layout is not None else -1
+            client = (
+                layout.hosts[packet.from_host].client
+                if _known(layout, packet) and layout is not None
+                else -1
+            )
             for rule, text in of_packet(packet):
                 yield rule, f"{text}: {packet.describe(layout)}", client
 
@@ -61,10 +65,15 @@ def _known(layout: Layout | None, packet: Packet) -> bool:
 def of_packet(packet: Packet) -> Iterator[tuple[str, str]]:
     """Yield rule and sentence of each habit of one packet."""
     if packet.kind not in _CARRIERS:
-        values = {name: value(packet) for name, value in _FIELDS.items() if name not in _USED[packet.kind]}
+        values = {
+            name: value(packet)
+            for name, value in _FIELDS.items()
+            if name not in _USED[packet.kind]
+        }
+
         told = [f"{name} {value}" for name, value in values.items() if value]
         if told:
             yield UNUSED_FIELDS, f"{packet.kind} has {', '.join(told)}"
     elif packet.tag == Tag.REDUCE and packet.cid == 0:
-        # A program may send with this tag, too; those of recordings do not.
+        # A program may send with this tag, too, but those of recordings do not.
         yield CONTEXT, "a message of Reduce (tag 190) has context id 0, not 1"

@@ -14,7 +14,16 @@ from typing import Final
 TYPES: Final = {
     name: number
     for number, name in enumerate(
-        ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI")
+        (
+            "DATA",
+            "DATASYNC",
+            "PROTOACK",
+            "SYNCACK",
+            "CANCEL",
+            "CANCELYES",
+            "CANCELNO",
+            "FINI",
+        )
     )
 }
 """Packet types by name (IMPI 3.5)."""
@@ -69,17 +78,35 @@ class Fields:
     seqnum: int = 0
     count: int = 0
     dtype: int = 0
-    length: int | None = None  # ``pk_len``; None: the octets of user data
+    reserved: int = 0
+    length: int | None = None  # ``pk_len``; None: the number of octets of user data
 
 
 def packet(fields: Fields, data: bytes = b"") -> bytes:
     """Return header and user data."""
+
     f = fields
     kind = TYPES[f.kind] if f.kind in TYPES else int(f.kind)
     length = len(data) if f.length is None else f.length
     ends = (*f.src, *f.dest)
     ids = (f.srqid, f.drqid, f.msglen)
-    return _HEADER.pack(kind, length, *ends, *ids, f.lsrank, f.tag, f.cid, f.seqnum, f.count, f.dtype, 0) + data
+
+    return (
+        _HEADER.pack(
+            kind,
+            length,
+            *ends,
+            *ids,
+            f.lsrank,
+            f.tag,
+            f.cid,
+            f.seqnum,
+            f.count,
+            f.dtype,
+            f.reserved,
+        )
+        + data
+    )
 
 
 def joined(parts: Iterable[bytes]) -> bytes:

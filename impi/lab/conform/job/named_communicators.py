@@ -1,6 +1,6 @@
 """The communicators of a job, by the names that a test gives them: who is in each.
 
-The same table serves a job, in which they have context ids, and the check of a script, which has
+One table serves jobs, in which communicators have context ids, and checks of scripts, which have
 no job yet.
 """
 
@@ -10,12 +10,22 @@ from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from impi.base.errors import UsageError
-from impi.lab.conform.job.script_steps import Create, Dup, Free, Intercomm, Member, Merge, OfCommunicators, Proc, Split
+from impi.lab.conform.job.script_steps import (
+    Create,
+    Dup,
+    Free,
+    Intercomm,
+    Member,
+    Merge,
+    OfCommunicators,
+    Proc,
+    Split,
+)
 
 Members: TypeAlias = tuple[int, ...]
 """Ranks of MPI_COMM_WORLD, in the communicator's order."""
 Made: TypeAlias = dict[str, tuple[Members, ...]]
-"""New communicators by name: their group, or both."""
+"""New communicators by name, each with its group, or with both."""
 
 
 class NamedCommunicators:
@@ -27,7 +37,9 @@ class NamedCommunicators:
 
     def __init__(self, procs: dict[str, int]) -> None:
         self._procs = procs
-        self._groups: dict[str, tuple[Members, ...]] = {"world": (tuple(range(len(procs))),)}
+        self._groups: dict[str, tuple[Members, ...]] = {
+            "world": (tuple(range(len(procs))),)
+        }
         self._cids = {"world": 0}
         self.max_cid = 1  # the largest context id in use
 
@@ -38,7 +50,10 @@ class NamedCommunicators:
             UsageError: there is no such communicator.
         """
         if comm not in self._groups:
-            raise UsageError(f"there is no communicator {comm!r}; there are {', '.join(self._groups)}")
+            raise UsageError(
+                f"there is no communicator {comm!r}; there are {', '.join(self._groups)}"
+            )
+
         return self._groups[comm]
 
     def members(self, comm: str) -> Members:
@@ -50,6 +65,7 @@ class NamedCommunicators:
         groups = self.groups(comm)
         if len(groups) > 1:
             raise UsageError(f"{comm!r} is an intercommunicator")
+
         return groups[0]
 
     def both(self, comm: str) -> tuple[Members, Members]:
@@ -60,7 +76,8 @@ class NamedCommunicators:
         """
         groups = self.groups(comm)
         if len(groups) < 2:
-            raise UsageError(f"{comm!r} is no intercommunicator")
+            raise UsageError(f"{comm!r} is not an intercommunicator")
+
         return groups[0], groups[1]
 
     def cid(self, comm: str) -> int:
@@ -73,7 +90,10 @@ class NamedCommunicators:
             UsageError: the configuration has no such proc.
         """
         if proc not in self._procs:
-            raise UsageError(f"there is no proc {proc!r} in this configuration; there are {', '.join(self._procs)}")
+            raise UsageError(
+                f"there is no proc {proc!r} in this configuration; there are {', '.join(self._procs)}"
+            )
+
         return self._procs[proc]
 
     def index(self, comm: str, rank: int) -> int:
@@ -85,6 +105,7 @@ class NamedCommunicators:
         for group in self.groups(comm):
             if rank in group:
                 return group.index(rank)
+
         raise UsageError(f"rank {rank} of the job is not in the communicator {comm!r}")
 
     def rank_of(self, comm: str, member: Member) -> int:
@@ -93,19 +114,24 @@ class NamedCommunicators:
         Raises:
             UsageError: the proc is not in it.
         """
-        return self.index(comm, self.world_rank(member.name)) if isinstance(member, Proc) else member
+        return (
+            self.index(comm, self.world_rank(member.name))
+            if isinstance(member, Proc)
+            else member
+        )
 
     def make(self, step: OfCommunicators, cid: int, tested: Collection[int]) -> Made:
-        """Enter what a step makes, and return that.
+        """Enter the communicator that a step makes, and return it.
 
         Args:
-            step: it was performed.
-            cid: the even context id of what it made.
-            tested: ranks of MPI_COMM_WORLD that are under test; their color is the one of ``NEW``.
+            step: the step, which was performed.
+            cid: the even context id of the new communicator.
+            tested: ranks of MPI_COMM_WORLD that are under test; their color makes ``NEW``.
 
         Raises:
             UsageError: members of it are not there.
         """
+
         made: Made = {}
         match step:
             case Dup():
@@ -117,35 +143,56 @@ class NamedCommunicators:
             case Split():
                 made = self._colors(step, tested)
             case Intercomm():
-                made[step.new] = (self.members(step.groups[0]), self.members(step.groups[1]))
+                made[step.new] = (
+                    self.members(step.groups[0]),
+                    self.members(step.groups[1]),
+                )
             case Merge():
                 first, second = self.both(step.comm)
-                swapped = step.high[0] > step.high[1] or (step.high[0] == step.high[1] and first[0] > second[0])
+                swapped = step.high[0] > step.high[1] or (
+                    step.high[0] == step.high[1] and first[0] > second[0]
+                )
                 made[step.new] = ((*second, *first) if swapped else (*first, *second),)
             case Free():
                 self.groups(step.comm)
                 del self._groups[step.comm]
+
         self._groups |= made
         self._cids |= dict.fromkeys(made, cid)
+
         return made
 
     def _colors(self, step: Split, tested: Collection[int]) -> Made:
-        """Each color as a communicator ``NEW.COLOR``; that of procs under test is ``NEW``, too."""
+        """Return each color as ``NEW.COLOR``; that of procs under test is ``NEW``, too."""
+
         made: Made = {}
+
         world = self.members(step.comm)
         if not len(step.colors) == len(step.keys) == len(world):
-            raise UsageError(f"{step.comm!r} has {len(world)} members: each has a color and a key")
+            raise UsageError(
+                f"{step.comm!r} has {len(world)} members: each has a color and a key"
+            )
+
         for color in set(step.colors):
-            ranks = sorted((step.keys[rank], rank) for rank in range(len(world)) if step.colors[rank] == color)
+            ranks = sorted(
+                (step.keys[rank], rank)
+                for rank in range(len(world))
+                if step.colors[rank] == color
+            )
             members = tuple(world[rank] for _, rank in ranks)
+
             made[f"{step.new}.{color}"] = (members,)
             if any(rank in tested for rank in members):
                 made[step.new] = (members,)
+
         return made
 
 
 def _chosen(members: Members, ranks: Sequence[int]) -> Members:
     wrong = [rank for rank in ranks if not 0 <= rank < len(members)]
     if wrong:
-        raise UsageError(f"there is no rank {wrong[0]} in a communicator of {len(members)}")
+        raise UsageError(
+            f"there is no rank {wrong[0]} in a communicator of {len(members)}"
+        )
+
     return tuple(members[rank] for rank in ranks)

@@ -5,25 +5,26 @@ lines).
 ranks.
 
 =============================== ====================================================================
-``I0: send peer=S0 tag=5 ...``  the interpreter of I0 shall do that; nobody waits for it yet
+``I0: send peer=S0 tag=5 ...``  command for the interpreter of I0; the script does not wait yet
 ``I0> source=S0 count=3``       its next report that has values has these (``error=1``: an error)
 ``S0 -> I0: DATA tag=5 ...``    S0 sends a packet
 ``S0 -> I0: DATA cut=130 ...``  the first 130 octets of it; ``S0 -> I0: rest`` are the others
 ``S0 <- I0: SYNCACK srqid=7``   the next packet is that; ``srqid=?a`` keeps a value, ``$a`` is it
 ``S0 <- I0: some SYNCACK``      the next of that type is that; others may come before it
-``S0 <- I0: nothing``           no packet, though I0 has answered; ``nothing 0.3``: for so long
+``S0 <- I0: nothing``           no packet, though I0 has answered; ``nothing 0.3``: for 0.3 s
 ``S0 => I0: data=byte:9:1``     S0 sends a message by the protocol of its length
 ``S0 <= I0: data=byte:9:1``     S0 receives one
 ``S0 ~ I0: hold``               PROTOACKs of this path are from now on the test's own business
-``S0 ~ I0: acknowledge 2``      S0 sends so many PROTOACKs; ``silent``: none comes of I0;
+``S0 ~ I0: acknowledge 2``      S0 sends 2 PROTOACKs; ``silent``: none comes from I0;
                                 ``release``: they are no more the test's business
 ``S0 ~ I0: closed``             I0 closes the channel; ``close``: S0 does; ``FINI``: S0 sends that;
-                                ``pace 1``: S0 sends so many octets at a time
+                                ``pace 1``: S0 sends 1 octet at a time
 ``group bcast root=S0 ...``     an operation of chapter 4, with all its messages and results
-``I0> pending 0.1``             no report comes for so many seconds: the call is not complete
+``I0> pending 0.1``             no report comes for 0.1 s: the call is not complete
 ``different a b``               values kept are not equal
 ``finish``                      the end in good order; ``finish S0 I0 4``: S0 sends four packets
-                                between the FINI of I0 and its own
+                                between the FINI of I0 and its own; ``finish with tag=-1``: our
+                                FINIs have that in a field without a use
 ``ends nonzero``                the implementation ends by itself, with such a status
 ``survives``                    it goes on and answers, or ends with an error
 ``refused``                     no job follows from start-up, and the implementation ends
@@ -55,20 +56,20 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Any value, which is kept under a name."""
+    """Any value; it is kept under a name."""
 
     name: str
 
 
 Member: TypeAlias = int | Proc
-"""A rank of a communicator, or whoever has it there."""
+"""A rank of a communicator, or the proc that has the rank there."""
 Argument: TypeAlias = str | tuple[Member, ...]
 Expected: TypeAlias = str | bytes | Member | Kept | Keep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptCall:
-    """An interpreter is told to do something."""
+    """An interpreter is to perform a line."""
 
     proc: str
     operation: str
@@ -96,11 +97,12 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketFields:
-    """What a step says of a packet or message."""
+    """The values that a step gives for a packet or message."""
 
     numbers: Mapping[str, int | Kept]  # by the names of :class:`~.encoding.Fields`
     kept: Mapping[str, str]  # names under which fields are kept
-    comm: str | None  # the communicator that context id and rank are of; None: they are said, or of the world
+    # the communicator of context id and rank; None: they are given, or the world's
+    comm: str | None
     data: bytes | None
 
 
@@ -119,8 +121,8 @@ class SendPacket(OnPath):
     kind: str
     fields: PacketFields
     with_credit: bool  # whether it waits for credit
-    destpid: int | None  # another P_PID of the destination
-    cut: int  # octets of it that are sent; 0: all
+    destpid: int | None  # another P_PID than the destination's
+    cut: int  # number of its octets that are sent; 0: all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,7 @@ class ExpectAcknowledgements(OnPath):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectNothing(OnPath):
-    """No packet comes for some seconds; None: though the proc has answered."""
+    """No packet comes for some seconds; None: until the proc has answered."""
 
     seconds: float | None
 
@@ -178,7 +180,7 @@ class ReceiveMessage(OnPath):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnChannel(OnPath):
-    """Something else of a channel: ``verb`` is its word."""
+    """Any other act on a channel: ``verb`` is its word."""
 
     verb: str
     amount: float
@@ -190,7 +192,7 @@ class Collective:
 
     operation: str
     comm: str
-    arguments: Mapping[str, Argument]  # all of them, as interpreters are told
+    arguments: Mapping[str, Argument]  # the arguments, as interpreters get them
     root: Member
     kind: str
     count: int
@@ -273,8 +275,11 @@ class JobEnds:
     """
 
     how: str
-    # Who sends packets to whom, and how many, between the FINI of the client and ours.
+    # Packets to be sent between the FINI of the client and ours: from, to, and how many.
     late: tuple[str, str, int] | None = None
+    fini: tuple[
+        tuple[str, int], ...
+    ] = ()  # fields of our FINIs, which have no use for them
 
 
 Step: TypeAlias = (

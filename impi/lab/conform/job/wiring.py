@@ -1,11 +1,15 @@
 """TCP connections whose octets are all recorded, served by one loop with deadlines.
 
-Nothing here blocks but :meth:`Wiring.turn`, and that for no longer than it is told.
+One thread and one selector serve the whole job, so the record has one order. :meth:`Wiring.wait`
+makes turns until something is so. Nothing blocks but :meth:`Wiring.turn`, and that no longer than
+it is told. Deadlines count the time in which the tester itself ran, and grow with the load: a
+client on a crowded machine is slow, not wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import selectors
 import socket
 import time
@@ -19,19 +23,25 @@ from impi.lab.dissect import Connection, Stream
 
 _CHUNK: Final = 1 << 18
 MOST: Final = 256 << 20
-"""Octets that one connection may bring before it is closed: a flood is no test."""
+"""Octets that one connection may bring before it is closed: a flood is not a test."""
+_MOST_SILENT: Final = 256
+"""Connections of others that have said too little: the oldest is closed for the next one."""
+RANK_SIZE: Final = 4
+"""Octets with which a host begins (2.3.8); a client begins with more."""
 _TURN_S: Final = 0.05
-# Time that one turn costs a peer at most: in the rest of it the tester got no processor either.
+# Most time that one turn counts against a peer: in the rest the tester had no processor, and
+# perhaps the peer had none either.
 _LONGEST_TURN_S: Final = 2 * _TURN_S
 
 
 class _Recorded:
-    """What one side of a connection has said."""
+    """The octets of one side of a connection, with their times."""
 
     def __init__(self) -> None:
         self.octets = bytearray()
         self.ended_at: float | None = None
-        self._marks: list[tuple[int, float]] = []  # where each piece begins, and when it came
+        # Where each piece begins, and when it came
+        self._marks: list[tuple[int, float]] = []
 
     def add(self, octets: bytes) -> None:
         self._marks.append((len(self.octets), time.time()))
@@ -49,6 +59,7 @@ class RecordedWire:
 
     def __init__(self, sock: socket.socket, *, opened_by_us: bool) -> None:
         sock.setblocking(False)
+        # Small packets must leave at once: a delayed one could pass for a packet that is missing.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
         self.opened_by_us = opened_by_us
@@ -58,9 +69,13 @@ class RecordedWire:
         self.pace = 0  # octets that are sent at a time; 0: as many as there are
         self._out = bytearray()
         self._theirs = _Recorded()
+
         self._ours = _Recorded()
         try:
-            self._own, self._peer = _endpoint(sock.getsockname()), _endpoint(sock.getpeername())
+            self._own, self._peer = (
+                _endpoint(sock.getsockname()),
+                _endpoint(sock.getpeername()),
+            )
         except OSError:  # the peer has reset the connection already
             sock.close()
             raise
@@ -86,9 +101,12 @@ class RecordedWire:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the socket takes of the queue; at a pace, so many octets and no more."""
+        """Send what the socket takes of the queue; at a pace, no more than that many octets."""
+
+        # Nothing to send, or no peer to send it to: both ends of a connection count.
         if not self.pending:
             return
+
         part = bytes(self._out[: self.pace or len(self._out)])
         try:
             taken = self.sock.send(part)
@@ -97,6 +115,8 @@ class RecordedWire:
         except OSError:
             self._end()
             return
+
+        # Recorded is what the kernel took, and when: the rest is still ours.
         self._ours.add(part[:taken])
         del self._out[:taken]
 
@@ -106,12 +126,17 @@ class RecordedWire:
         except BlockingIOError:
             return
         except OSError:
+            # A reset ends the stream as a close does. What came before it still counts.
             octets = b""
+
         if not octets:
             self._end()
             return
+
         self._theirs.add(octets)
+
         self.incoming += octets
+        # Recorded up to here, so that a report can show what came.
         if self.heard > self.most:
             self.close()
             self._end()
@@ -136,17 +161,20 @@ class RecordedWire:
         theirs, ours = self._theirs.stream(), self._ours.stream()
         if self.opened_by_us:
             return Connection(self._own, self._peer, self.opened, ours, theirs)
+
         return Connection(self._peer, self._own, self.opened, theirs, ours)
 
 
 class _Turns:
-    """A clock for loops of turns: a long turn counts no more than :data:`_LONGEST_TURN_S`."""
+    """A clock of turns: a long turn counts no more than :data:`_LONGEST_TURN_S`."""
 
     def __init__(self) -> None:
         self._last = time.monotonic()
         self._sum = 0.0
 
     def now(self) -> float:
+        # A turn may take long because the tester itself was not run. That
+        # time is not a delay of the client.
         last, self._last = self._last, time.monotonic()
         self._sum += min(self._last - last, _LONGEST_TURN_S)
         return self._sum
@@ -166,69 +194,113 @@ class Wiring:
         cores: processors of it; None: those that this process may use.
     """
 
-    def __init__(self, procs: int = 1, threads: Callable[[], int] = runnable, cores: int | None = None) -> None:
+    def __init__(
+        self,
+        procs: int = 1,
+        threads: Callable[[], int] = runnable,
+        cores: int | None = None,
+    ) -> None:
         self._selector = selectors.DefaultSelector()
         self.wires: list[RecordedWire] = []
-        self._crowd = (procs + 1, threads, cores)  # the tester itself runs while it counts
+        # The tester itself runs while it counts
+        self._crowd = (procs + 1, threads, cores)
 
-    def listen(self, address: str, accepted: Callable[[RecordedWire], None], port: int = 0) -> int:
+    def listen(
+        self, address: str, accepted: Callable[[RecordedWire], None], port: int = 0
+    ) -> int:
         """Listen there, call ``accepted`` for each connection; return the port.
 
         Raises:
             LabError: this machine does not have the address, or the port is taken.
         """
+
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
         listener = socket.socket(family, socket.SOCK_STREAM)
         try:
+            # A fixed port must serve the next job, though connections of the
+            # last one linger.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((address, port))
             listener.listen(64)
         except OSError as error:
             listener.close()
             raise LabError(f"no listener at {address} port {port}: {error}") from error
+
         listener.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ, accepted)
         found: int = listener.getsockname()[1]
+
         return found
 
-    def connect(self, address: str, port: int, source: str = "", timeout_s: float = 3.0) -> RecordedWire | None:
+    def connect(
+        self, address: str, port: int, source: str = "", timeout_s: float = 3.0
+    ) -> RecordedWire | None:
         """Connect, from the address ``source`` if one is given; None: no answer, or a reset."""
         try:
-            sock = socket.create_connection((address, port), timeout_s, (source, 0) if source else None)
+            sock = socket.create_connection(
+                (address, port), timeout_s, (source, 0) if source else None
+            )
             wire = RecordedWire(sock, opened_by_us=True)
-        except (OSError, OverflowError):  # a port may be said to be anything
+        except (OSError, OverflowError):  # a client may say any number as its port
             return None
+
         return self._add(wire)
 
     def _add(self, wire: RecordedWire) -> RecordedWire:
-        self._forget_closed()  # their descriptors may be those of new sockets
+        # a new socket may get the descriptor of a closed one, which is still registered
+        self._forget_closed()
         self.wires.append(wire)
         self._selector.register(wire.sock, selectors.EVENT_READ, wire)
+
         return wire
 
     def forget(self, wire: RecordedWire) -> None:
-        """Close a connection that is no part of the job's record."""
+        """Close a connection that is not part of the job's record."""
         wire.close()
         self._forget_closed()
-        self.wires.remove(wire)
+        if wire in self.wires:
+            self.wires.remove(wire)
 
     def turn(self, timeout_s: float) -> None:
-        """Serve whatever is ready; wait at most so many seconds for something."""
+        """Serve whatever is ready; wait at most ``timeout_s`` seconds for something."""
+        # Sockets that ended in the last turn must go before the kernel
+        # gives their numbers again.
         self._forget_closed()
         for wire in self.wires:
             if wire.closed or wire.ended:
                 continue
+
             wire.flush()
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if wire.pending else 0)
-            if self._selector.get_key(wire.sock).events != wanted:  # an end is seen at the next turn
+
+            # Write readiness is asked for only with something to send, or every
+            # turn would return at once.
+            wanted = selectors.EVENT_READ | (
+                selectors.EVENT_WRITE if wire.pending else 0
+            )
+            # a connection that ends in this turn is left out from the next one on
+            if self._selector.get_key(wire.sock).events != wanted:
                 self._selector.modify(wire.sock, wanted, wire)
+
         for key, events in self._selector.select(max(0.0, timeout_s)):
+            # No wire: a listener, whose data is the function to call.
             if not isinstance(key.data, RecordedWire):
+                self._make_room()
                 with contextlib.suppress(OSError):
                     sock, _ = key.fileobj.accept()  # type: ignore[union-attr]
                     key.data(self._add(RecordedWire(sock, opened_by_us=False)))
             elif events & selectors.EVENT_READ and not key.data.closed:
                 key.data.receive()
+
+    def _make_room(self) -> None:
+        silent = [
+            wire
+            for wire in self.wires
+            if not (wire.opened_by_us or wire.heard >= RANK_SIZE or wire.closed)
+        ]
+        # So that an accept needs no more descriptors than there are.
+        if len(silent) >= min(_MOST_SILENT, os.sysconf("SC_OPEN_MAX") // 4):
+            self.forget(silent[0])
 
     def _forget_closed(self) -> None:
         for wire in self.wires:
@@ -237,18 +309,25 @@ class Wiring:
                     self._selector.unregister(wire.sock)
 
     def patience(self, seconds: float) -> Patience:
-        """Return a deadline that a crowded machine lengthens: it is slow, its peers not wrong."""
+        """Return a deadline that a crowded machine lengthens: its peers are slow, not wrong."""
         procs, threads, cores = self._crowd
-        return Patience(seconds, procs, clock=_Turns().now, threads=threads, cores=cores)
+        return Patience(
+            seconds, procs, clock=_Turns().now, threads=threads, cores=cores
+        )
 
     def wait(self, ready: Callable[[], bool], timeout_s: float) -> bool:
-        """Serve until ``ready``; False: it was not within so many seconds (:meth:`patience`)."""
+        """Serve until ``ready``; False: it was not so in time (:meth:`patience`)."""
         patience = self.patience(timeout_s)
+        # The test comes before the deadline: what has come counts, even if
+        # it came late.
         while not ready():
             if patience.ended():
-                self.turn(0.0)  # what came while the tester was away
+                # Octets that came while the tester had no processor are not late
+                self.turn(0.0)
                 return ready()
+
             self.turn(min(max(patience.left, 0.001), _TURN_S))
+
         return True
 
     def recorded(self) -> list[Connection]:
@@ -258,6 +337,8 @@ class Wiring:
         for key in list((self._selector.get_map() or {}).values()):
             if not isinstance(key.data, RecordedWire):
                 key.fileobj.close()  # type: ignore[union-attr]
+
         for wire in self.wires:
             wire.close()
+
         self._selector.close()

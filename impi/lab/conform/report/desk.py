@@ -1,4 +1,4 @@
-"""The desk of the web page: one run at a time, what has come of it, and a stop.
+"""The desk of the web page: one run at a time, its outcomes, and a stop.
 
 A run goes on in a thread of its own. The page asks for what is new (:meth:`Desk.news`).
 """
@@ -13,16 +13,18 @@ from impi.base.errors import ImpiError, UsageError
 from impi.lab.conform.outcomes import Outcome
 from impi.lab.conform.script.script_files import Test
 
-Perform: TypeAlias = Callable[[Sequence[Test], int, Callable[[Outcome], None], Callable[[str], None]], object]
-"""Runs tests with a number of procs; calls ``told`` and ``began`` as
-:class:`impi.lab.conform.campaign.Campaign`.
+Perform: TypeAlias = Callable[
+    [Sequence[Test], int, Callable[[Outcome], None], Callable[[str], None]], object
+]
+"""Runs tests with a number of procs.
 
-It raises what ``began`` raises, and leaves nothing.
+It calls ``told`` and ``began`` like :class:`impi.lab.conform.campaign.Campaign`. It passes on what
+``began`` raises, and leaves nothing behind.
 """
 
 
 class _Stopped(Exception):
-    """The user wants no more tests."""
+    """The user has stopped the run."""
 
 
 class Desk:
@@ -51,19 +53,33 @@ class Desk:
         Raises:
             UsageError: one runs already, or no test has such a name.
         """
+
         known = {test.name: test for test in self.tests}
+
         unknown = [name for name in names if name not in known]
         if unknown or not names:
-            raise UsageError(f"no test is named {unknown[0]!r}" if unknown else "no test is chosen")
+            raise UsageError(
+                f"no test is named {unknown[0]!r}" if unknown else "no test is chosen"
+            )
+
         if not 2 <= procs <= 64:
             raise UsageError(f"{procs} procs: give 2 to 64")
+
         with self._lock:
             if self._thread is not None:
                 raise UsageError("a run is under way")
+
             self._run += 1
-            self._chosen, self._stop, self._trouble, self._outcomes = len(names), False, "", []
+            self._chosen, self._stop, self._trouble, self._outcomes = (
+                len(names),
+                False,
+                "",
+                [],
+            )
             chosen = [known[name] for name in names]
-            self._thread = threading.Thread(target=self._work, args=(chosen, procs), daemon=True)
+            self._thread = threading.Thread(
+                target=self._work, args=(chosen, procs), daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:
@@ -80,11 +96,11 @@ class Desk:
             return list(self._outcomes)
 
     def announce(self, text: str) -> None:
-        """Take what the user has to start by hand."""
+        """Take the command that the user has to start by hand."""
         self._now = text
 
     def news(self, run: int, since: int) -> Mapping[str, object]:
-        """Return what is new to a page that has seen ``since`` outcomes of run number ``run``."""
+        """Return the news for a page that has seen ``since`` outcomes of run number ``run``."""
         with self._lock:
             found = self._outcomes[since if run == self._run else 0 :]
             return {
@@ -94,7 +110,10 @@ class Desk:
                 "ended": len(self._outcomes),
                 "now": self._now,
                 "trouble": self._trouble,
-                "outcomes": [{"test": o.test, "verdict": o.verdict.value, "why": o.why} for o in found],
+                "outcomes": [
+                    {"test": o.test, "verdict": o.verdict.value, "why": o.why}
+                    for o in found
+                ],
             }
 
     def _work(self, tests: Sequence[Test], procs: int) -> None:
@@ -116,4 +135,5 @@ class Desk:
     def _began(self, name: str) -> None:
         if self._stop:
             raise _Stopped
+
         self._now = name

@@ -1,4 +1,4 @@
-"""What users see of a run: lines as tests end, a table of clauses, JSON, JUnit, HTML."""
+"""Reports of a run for users: lines as tests end, a table of clauses, JSON, JUnit, HTML."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from impi.lab.conform.outcomes import ClauseVerdict, Outcome, of_clause
 from impi.lab.conform.script.script_files import clause_order
 
 FORM: Final = "impi conform 1"
-"""The first value of a JSON report."""
+"""The schema's name, with which a JSON report begins."""
 _MARKS: Final = {
     ClauseVerdict.HOLDS: "holds",
     ClauseVerdict.BROKEN: "BROKEN",
@@ -33,15 +33,16 @@ _COLOURS: Final = {
 
 
 def line(outcome: Outcome) -> str:
-    """One line for one test."""
+    """Return one line for one test."""
     text = f"{outcome.verdict.value:13} {outcome.test}"
     if outcome.level != "MUST":
         text += f" ({outcome.level})"
+
     return f"{text}: {outcome.why}" if outcome.why else text
 
 
 def details(outcome: Outcome) -> list[str]:
-    """Return what a reader needs to see a broken clause: step, expected, actual, octets."""
+    """Return the lines that explain a broken clause: step, expected, actual, octets."""
     told = [
         ("clause", f"IMPI {outcome.clause}, {outcome.level}: {outcome.title}"),
         ("step", outcome.step),
@@ -58,32 +59,57 @@ def by_clause(outcomes: Sequence[Outcome]) -> dict[str, list[Outcome]]:
     found: dict[str, list[Outcome]] = {}
     for outcome in sorted(outcomes, key=lambda o: (clause_order(o.clause), o.test)):
         found.setdefault(outcome.clause, []).append(outcome)
+
     return found
 
 
 def summary(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the table of clauses and a last line of counts."""
+
     lines = []
     for clause, tests in by_clause(outcomes).items():
         counts = Counter(outcome.verdict for outcome in tests)
         told = ", ".join(f"{counts[v]} {v.value}" for v in ClauseVerdict if counts[v])
-        lines.append(f"IMPI {clause:7} {of_clause(tests).value:13} {told:40} {TITLES.get(clause, '')}".rstrip())
+        lines.append(
+            f"IMPI {clause:7} {of_clause(tests).value:13} {told:40} {TITLES.get(clause, '')}".rstrip()
+        )
+
     counts = Counter(outcome.verdict for outcome in outcomes)
-    lines.append(f"{len(outcomes)} tests: " + ", ".join(f"{counts[v]} {v.value}" for v in ClauseVerdict if counts[v]))
+    lines.append(
+        f"{len(outcomes)} tests: "
+        + ", ".join(f"{counts[v]} {v.value}" for v in ClauseVerdict if counts[v])
+    )
+
     return lines
 
 
 def as_json(name: str, outcomes: Sequence[Outcome]) -> str:
     """Return a run as JSON; :func:`read_run` reads it."""
-    tests = [{**asdict(outcome), "verdict": outcome.verdict.value} for outcome in outcomes]
-    clauses = {clause: of_clause(found).value for clause, found in by_clause(outcomes).items()}
-    return json.dumps({"form": FORM, "implementation": name, "clauses": clauses, "tests": tests}, indent=1) + "\n"
+    tests = [
+        {**asdict(outcome), "verdict": outcome.verdict.value} for outcome in outcomes
+    ]
+    clauses = {
+        clause: of_clause(found).value for clause, found in by_clause(outcomes).items()
+    }
+
+    return (
+        json.dumps(
+            {"form": FORM, "implementation": name, "clauses": clauses, "tests": tests},
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 def as_junit(suite: str, outcomes: Sequence[Outcome]) -> str:
     """Return a run as JUnit's XML; what is not decidable or not tested is skipped."""
+
     failures = sum(outcome.verdict is ClauseVerdict.BROKEN for outcome in outcomes)
-    skipped = sum(outcome.verdict in (ClauseVerdict.UNTESTED, ClauseVerdict.UNDECIDED) for outcome in outcomes)
+    skipped = sum(
+        outcome.verdict in (ClauseVerdict.UNTESTED, ClauseVerdict.UNDECIDED)
+        for outcome in outcomes
+    )
+
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
         f'<testsuite name={quoteattr(suite)} tests="{len(outcomes)}" failures="{failures}" skipped="{skipped}">',
@@ -91,23 +117,31 @@ def as_junit(suite: str, outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         name = quoteattr(outcome.test)
         head = f'<testcase classname="IMPI {outcome.clause}" name={name} time="{outcome.seconds:.3f}"'
-        text = escape("\n".join([outcome.why, *details(outcome), *outcome.conversation[-50:]]))
+
+        text = escape(
+            "\n".join([outcome.why, *details(outcome), *outcome.conversation[-50:]])
+        )
         match outcome.verdict:
             case ClauseVerdict.HOLDS:
                 lines.append(f"{head}/>")
             case ClauseVerdict.BROKEN:
-                lines.append(f"{head}><failure message={quoteattr(outcome.why)}>{text}</failure></testcase>")
+                lines.append(
+                    f"{head}><failure message={quoteattr(outcome.why)}>{text}</failure></testcase>"
+                )
             case _:
                 told = quoteattr(f"{outcome.verdict.value}: {outcome.why}")
                 lines.append(f"{head}><skipped message={told}/></testcase>")
+
     return "\n".join([*lines, "</testsuite>"]) + "\n"
 
 
 def as_html(name: str, outcomes: Sequence[Outcome]) -> str:
-    """Return a run as one page that needs nothing else."""
+    """Return a run as one page that loads no other file."""
+
     rows = []
     for clause, tests in by_clause(outcomes).items():
         verdict = of_clause(tests)
+
         rows.append(
             f'<h2 style="color:{_COLOURS[verdict]}">IMPI {clause}: {verdict.value} '
             f"<small>{escape(TITLES.get(clause, ''))}</small></h2>"
@@ -119,7 +153,9 @@ def as_html(name: str, outcomes: Sequence[Outcome]) -> str:
                 f"{escape(outcome.test)} ({outcome.level}): {escape(outcome.title)}</summary>"
                 f"<pre>{escape(told)}</pre></details>"
             )
+
     last = summary(outcomes)[-1]
+
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(name)}</title>'
         "<style>body{font-family:sans-serif;max-width:70em;margin:auto;padding:1em}h2{font-size:1.1em}"
@@ -134,22 +170,47 @@ def read_run(path: Path) -> tuple[str, Mapping[str, str]]:
     Raises:
         UsageError: the file is none.
     """
-    with reading(path, "is no report of impi conform --json"):
+    with reading(path, "is not a report of impi conform --json"):
         value = json.loads(path.read_text("utf-8"))
         if value["form"] != FORM:
-            raise UsageError(f"{path} is no report of impi conform --json")
-        verdicts = {clause: ClauseVerdict(told).value for clause, told in value["clauses"].items()}
-        return str(value["implementation"]), {clause: verdicts[clause] for clause in sorted(verdicts, key=clause_order)}
+            raise UsageError(f"{path} is not a report of impi conform --json")
+
+        verdicts = {
+            clause: ClauseVerdict(told).value
+            for clause, told in value["clauses"].items()
+        }
+
+        return str(value["implementation"]), {
+            clause: verdicts[clause] for clause in sorted(verdicts, key=clause_order)
+        }
 
 
 def table(runs: Sequence[tuple[str, Mapping[str, str]]]) -> list[str]:
     """Return lines: a row for each clause, a column for each run."""
-    clauses = sorted({clause for _, verdicts in runs for clause in verdicts}, key=clause_order)
+
+    clauses = sorted(
+        {clause for _, verdicts in runs for clause in verdicts}, key=clause_order
+    )
     widths = [max(len(name), 9) for name, _ in runs]
-    lines = ["clause   " + "  ".join(name.ljust(width) for (name, _), width in zip(runs, widths, strict=True))]
+
+    lines = [
+        "clause   "
+        + "  ".join(
+            name.ljust(width) for (name, _), width in zip(runs, widths, strict=True)
+        )
+    ]
     for clause in clauses:
-        marks = [_MARKS[ClauseVerdict(verdicts.get(clause, ClauseVerdict.UNTESTED.value))] for _, verdicts in runs]
-        lines.append(f"{clause:9}" + "  ".join(mark.ljust(width) for mark, width in zip(marks, widths, strict=True)))
+        marks = [
+            _MARKS[ClauseVerdict(verdicts.get(clause, ClauseVerdict.UNTESTED.value))]
+            for _, verdicts in runs
+        ]
+        lines.append(
+            f"{clause:9}"
+            + "  ".join(
+                mark.ljust(width) for mark, width in zip(marks, widths, strict=True)
+            )
+        )
+
     return [text.rstrip() for text in lines]
 
 

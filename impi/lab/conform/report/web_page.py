@@ -25,8 +25,12 @@ from impi.lab.conform.script.script_files import Test
 try:
     from flask import Flask, Response, abort, render_template, request
     from werkzeug.serving import BaseWSGIServer, make_server
-except ImportError as missing:  # pragma: no cover  (the environments of the project have it)
-    raise UsageError("--web needs the package flask: pip install 'impilab[web]'") from missing
+except (
+    ImportError
+) as missing:  # pragma: no cover  (the environments of the project have it)
+    raise UsageError(
+        "--web needs the package flask: pip install 'impilab[web]'"
+    ) from missing
 
 _SECRET_OCTETS: Final = 16
 _REPORTS: Final = {
@@ -46,18 +50,35 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
         procs: what the page proposes.
         secret: the first part of each path.
     """
-    app = Flask(__name__, template_folder="web", static_folder="web", static_url_path=f"/{secret}/static")
+
+    app = Flask(
+        __name__,
+        template_folder="web",
+        static_folder="web",
+        static_url_path=f"/{secret}/static",
+    )
 
     @app.get(f"/{secret}/")
     def index() -> str:
         return render_template(
-            "page.html", name=name, command=command, procs=procs, groups=_groups(desk.tests), titles=TITLES
+            "page.html",
+            name=name,
+            command=command,
+            procs=procs,
+            groups=_groups(desk.tests),
+            titles=TITLES,
         )
 
     @app.get(f"/{secret}/news")
     def news() -> Response:
-        seen = desk.news(request.args.get("run", 0, type=int), request.args.get("since", 0, type=int))
-        return Response(json.dumps(seen), mimetype="application/json", headers={"Cache-Control": "no-store"})
+        seen = desk.news(
+            request.args.get("run", 0, type=int), request.args.get("since", 0, type=int)
+        )
+        return Response(
+            json.dumps(seen),
+            mimetype="application/json",
+            headers={"Cache-Control": "no-store"},
+        )
 
     @app.post(f"/{secret}/start")
     def start() -> tuple[str, int]:
@@ -66,6 +87,7 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
             desk.start([str(test) for test in wish["tests"]], int(wish["procs"]))
         except (UsageError, *MALFORMED) as error:
             return str(error), 400
+
         return "", 204
 
     @app.post(f"/{secret}/stop")
@@ -81,6 +103,7 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
     def report(form: str) -> Response:
         if form not in _REPORTS:
             abort(404)
+
         write, kind = _REPORTS[form]
         return Response(write(name, desk.outcomes()), mimetype=kind)
 
@@ -91,19 +114,27 @@ def _groups(tests: Sequence[Test]) -> dict[str, list[Test]]:
     found: dict[str, list[Test]] = {}
     for test in tests:
         found.setdefault(test.clause, []).append(test)
+
     return found
 
 
 def _told(name: str, tests: Sequence[Test], outcomes: Sequence[Outcome]) -> str:
     """Return all that is known of a test: verdict, conversation, and its steps."""
+
     test = next((test for test in tests if test.name == name), None)
     if test is None:
         abort(404)
+
     lines = [f"{test.name} ({test.level}): {test.title}", f"job {test.setup}", ""]
     for outcome in (outcome for outcome in outcomes if outcome.test == name):
         lines += [verdict_reports.line(outcome), *verdict_reports.details(outcome)[1:]]
         lines += ["", "conversation:", *outcome.conversation, ""]
-    return "\n".join([*lines, "steps:", *test.steps] if test.steps else [*lines, "every packet of every job counts"])
+
+    return "\n".join(
+        [*lines, "steps:", *test.steps]
+        if test.steps
+        else [*lines, "every packet of every job counts"]
+    )
 
 
 class Page:
@@ -118,25 +149,37 @@ class Page:
         port: likewise; 0: any free one.
 
     Raises:
-        LaunchError: nobody can listen there.
+        LaunchError: the port is taken, or the address is not this machine's.
     """
 
-    def __init__(self, desk: Desk, name: str, command: str, procs: int, address: str, port: int) -> None:
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)  # a line for each request
+    def __init__(
+        self, desk: Desk, name: str, command: str, procs: int, address: str, port: int
+    ) -> None:
+        # no log: it would have a line for each request
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         secret = secrets.token_urlsafe(_SECRET_OCTETS)
+
         app = page(desk, name, command, procs, secret)
         try:
-            # Bound here: werkzeug ends the process where it cannot.
+            # Bound here: werkzeug ends the process if it cannot bind.
             listener = socket.create_server((address, port), family=_family(address))
         except (OSError, UnicodeError) as error:
-            why = getattr(error, "strerror", None) or "that is no name"
-            raise LaunchError(f"--web: cannot listen on {address} port {port}: {why}") from error
+            why = getattr(error, "strerror", None) or "that is not a name"
+            raise LaunchError(
+                f"--web: cannot listen on {address} port {port}: {why}"
+            ) from error
+
         port = listener.getsockname()[1]
+
         host = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
         if address not in ("0.0.0.0", "::"):  # noqa: S104  (else each name of this machine is right)
             app.config["TRUSTED_HOSTS"] = [host, f"localhost:{port}"]
+
         with listener:
-            self._server: BaseWSGIServer = make_server(address, port, app, threaded=True, fd=listener.fileno())
+            self._server: BaseWSGIServer = make_server(
+                address, port, app, threaded=True, fd=listener.fileno()
+            )
+
         self.url = f"http://{host}/{secret}/"
 
     def serve(self) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes that single steps do not show: names that nothing has made, reports that nobody owes.
+"""Mistakes that single steps do not show: names that no step made, reports that no proc owes.
 
 A :class:`Scope` takes the steps of a test in their order, as a performer does, and has no job.
 """
@@ -40,7 +40,7 @@ from impi.lab.conform.job.script_steps import (
 
 
 class Scope:
-    """What steps of one test may refer to.
+    """The names that steps of one test may use.
 
     Args:
         setup: the configuration of its job.
@@ -51,27 +51,35 @@ class Scope:
         self._ranks = setup.proc_names()
         self._comms = NamedCommunicators(self._ranks)
         self._kept: set[str] = set()
-        self._owed: Counter[str] = Counter()  # reports of calls, by proc
+        self._owed: Counter[str] = Counter()  # reports that are owed, by proc
         self._cut: set[tuple[str, str]] = set()
         self._over = False
 
     def enter(self, step: Step) -> None:
-        """Take the next step.
+        """Check the next step against all before it.
 
         Raises:
             UsageError: it refers to something that is not there.
         """
         if self._over:
             raise UsageError("the job is over before this step")
+
         if (self._setup.refusal != "") != (step == JobEnds(how="refused")):
-            raise UsageError("'refused' is the one step of a test whose job has a refusal, and of no other")
+            raise UsageError(
+                "'refused' must be the only step of a test whose job has a refusal; other tests must not have it"
+            )
+
         match step:
             case OnPath():
                 self._on_path(step)
             case ScriptCall():
                 self._tested(step.proc)
                 self._owed[step.proc] += 1
-                self._members(step.comm, step.arguments.values(), remote=step.arguments.get("remote"))
+                self._members(
+                    step.comm,
+                    step.arguments.values(),
+                    remote=step.arguments.get("remote"),
+                )
             case Report():
                 self._report(step)
             case Pending():
@@ -91,16 +99,19 @@ class Scope:
     def _tested(self, proc: str) -> None:
         self._comms.world_rank(proc)
         if not proc.startswith("I"):
-            raise UsageError(f"{proc} is no proc under test, which begins with I")
+            raise UsageError(f"{proc} is not a proc under test, which begins with I")
 
     def _path(self, ours: str, theirs: str) -> None:
         self._comms.world_rank(ours)
+
         self._tested(theirs)
         if not ours.startswith("S"):
-            raise UsageError(f"{ours} is no simulated proc, which begins with S")
+            raise UsageError(f"{ours} is not a simulated proc, which begins with S")
 
-    def _members(self, comm: str, values: Iterable[object], remote: object = None) -> None:
-        """Look at all members that values name; ``remote`` is of MPI_COMM_WORLD."""
+    def _members(
+        self, comm: str, values: Iterable[object], remote: object = None
+    ) -> None:
+        """Check all members that values name; ``remote`` is a rank of MPI_COMM_WORLD."""
         self._comms.groups(comm)
         for value in values:
             for member in value if isinstance(value, tuple) else (value,):
@@ -124,11 +135,13 @@ class Scope:
 
     def _on_path(self, step: OnPath) -> None:
         self._path(step.ours, step.theirs)
+
         path = step.ours, step.theirs
         match step:
             case SendRest():
                 if path not in self._cut:
                     raise UsageError("no packet was cut before on this path")
+
                 self._cut.remove(path)
             case SendPacket():
                 self._fields(step.fields, step.ours)
@@ -141,6 +154,7 @@ class Scope:
 
     def _fields(self, fields: PacketFields, sender: str) -> None:
         self._values(fields.numbers.values())
+
         self._kept.update(fields.kept.values())
         if fields.comm is not None:
             self._comms.rank_of(fields.comm, Proc(sender))
@@ -148,7 +162,10 @@ class Scope:
     def _report(self, step: Report) -> None:
         self._tested(step.proc)
         if not self._owed[step.proc]:
-            raise UsageError(f"{step.proc} owes no report: it was told nothing, or its reports were taken")
+            raise UsageError(
+                f"{step.proc} has no report left: it got no command, or its reports were read"
+            )
+
         self._owed[step.proc] -= 1
         self._values(step.wanted.values())
         self._members(step.comm, step.wanted.values())
@@ -160,13 +177,27 @@ class Scope:
 
     def _make(self, step: OfCommunicators) -> None:
         self._owed.clear()
-        self._comms.make(step, 0, [rank for name, rank in self._ranks.items() if name.startswith("I")])
+        self._comms.make(
+            step,
+            0,
+            [rank for name, rank in self._ranks.items() if name.startswith("I")],
+        )
 
     def _collective(self, step: Collective) -> None:
         self._owed.clear()
         members = self._comms.members(step.comm)
+
         root = self._comms.rank_of(step.comm, step.root)
         if not 0 <= root < len(members):
-            raise UsageError(f"there is no root {root} in a communicator of {len(members)}")
-        if isinstance(step.counts, tuple) and step.counts and len(step.counts) != len(members):
-            raise UsageError(f"{step.comm!r} has {len(members)} members: each has a count")
+            raise UsageError(
+                f"there is no root {root} in a communicator of {len(members)}"
+            )
+
+        if (
+            isinstance(step.counts, tuple)
+            and step.counts
+            and len(step.counts) != len(members)
+        ):
+            raise UsageError(
+                f"{step.comm!r} has {len(members)} members: each has a count"
+            )

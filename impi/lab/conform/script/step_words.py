@@ -19,37 +19,43 @@ D = TypeVar("D")
 
 
 def number(text: str) -> int:
-    """A whole number."""
+    """Return a whole number."""
     if re.fullmatch(r"-?\d+", text, flags=re.ASCII) is None:
-        raise UsageError(f"{text!r} is no number")
+        raise UsageError(f"{text!r} is not a number")
+
     return int(text)
 
 
 def numbers(text: str) -> tuple[int, ...]:
-    """Whole numbers with commas between them; none in an empty text."""
+    """Return whole numbers from a text with commas; none from an empty text."""
     return tuple(number(part) for part in text.split(",")) if text else ()
 
 
 def duration(text: str) -> float:
-    """Seconds."""
+    """Return seconds."""
     if re.fullmatch(r"\d+(\.\d+)?", text, flags=re.ASCII) is None:
-        raise UsageError(f"{text!r} is no number of seconds")
+        raise UsageError(f"{text!r} is not a number of seconds")
+
     return float(text)
 
 
 def name(text: str) -> str:
-    """A name that a script gives to something."""
+    """Return a name that a script gives to something."""
     if re.fullmatch(r"[\w.]+", text) is None:
-        raise UsageError(f"{text!r} is no name")
+        raise UsageError(f"{text!r} is not a name")
+
     return text
 
 
 def known(what: str, words: Collection[str]) -> Callable[[str], str]:
-    """Return the kind of value that is one of some words; ``what`` they are is in the sentence."""
+    """Return the kind of value that is one of some words; ``what`` names them in an error."""
 
     def one(text: str) -> str:
         if text not in words:
-            raise UsageError(f"there is no {what} {text!r}; there are {', '.join(map(repr, words))}")
+            raise UsageError(
+                f"there is no {what} {text!r}; there are {', '.join(map(repr, words))}"
+            )
+
         return text
 
     return one
@@ -59,7 +65,7 @@ class Words:
     """The ``KEY=VALUE`` words of one step; each is used once, and none may be left.
 
     Raises:
-        UsageError: a word is no pair, or a key stands twice.
+        UsageError: a word is not a pair, or a key stands twice.
     """
 
     def __init__(self, text: str) -> None:
@@ -67,9 +73,11 @@ class Words:
         for word in text.split():
             key, equals, value = word.partition("=")
             if not equals:
-                raise UsageError(f"{word!r} is no KEY=VALUE")
+                raise UsageError(f"{word!r} is not KEY=VALUE")
+
             if key in self._pairs:
                 raise UsageError(f"{key!r} stands twice")
+
             self._pairs[key] = value
 
     def peek(self, key: str, default: str) -> str:
@@ -111,14 +119,17 @@ class Words:
             raise UsageError(f"{lacking[0]}= is missing")
 
     def rest(self, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield all that is left, of which only these keys may be.
+        """Yield all words that are left; only these keys may be among them.
 
         Raises:
             UsageError: there are others.
         """
         for key, text in self._pairs.items():
             if key not in keys:
-                raise UsageError(f"there is no key {key!r} here; there are {', '.join(keys) or 'none'}")
+                raise UsageError(
+                    f"there is no key {key!r} here; there are {', '.join(keys) or 'none'}"
+                )
+
             yield key, text
 
     def end(self) -> None:
@@ -134,19 +145,21 @@ _OPERATORS: Final[Mapping[type[ast.operator], Callable[[int, int], int]]] = {
     ast.Mod: operator.mod,
 }
 Names = Mapping[str, int | str]
-"""What the names of an expression stand for."""
+"""The values of names in expressions."""
 
 
 def evaluate(text: str, names: Names) -> int | str:
     """Return the value of an expression.
 
     Raises:
-        UsageError: it has an unknown name, or is no arithmetic.
+        UsageError: it has an unknown name, or is not arithmetic.
     """
     try:
         return _value(_parsed(text), names)
     except (SyntaxError, KeyError, TypeError, ZeroDivisionError) as error:
-        raise UsageError(f"{{{text}}} cannot be evaluated: {error}; names are {', '.join(sorted(names))}") from None
+        raise UsageError(
+            f"{{{text}}} cannot be evaluated: {error}; names are {', '.join(sorted(names))}"
+        ) from None
 
 
 @cache
@@ -164,13 +177,15 @@ def _value(node: ast.expr, names: Names) -> int | str:
             return _OPERATORS[type(op)](_number(left, names), _number(right, names))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_number(operand, names)
+
     raise TypeError("only numbers, names and + - * // % are known")
 
 
 def _number(node: ast.expr, names: Names) -> int:
     value = _value(node, names)
     if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
+        raise TypeError(f"{value!r} is not a number")
+
     return value
 
 

@@ -1,1 +1,1 @@
-"""What the steps of a test do, and which messages they expect."""
+"""The acts of a test's steps, and the messages that they expect."""

@@ -1,1 +1,1 @@
-"""The messages of chapter 4 as the judges expect them, and its tags: one oracle for both judges."""
+"""The messages of chapter 4 as the judges expect them, and its tags: one oracle for all judges."""

@@ -1,4 +1,4 @@
-"""The tags of chapter 4: one table for all that judge messages of collectives (IMPI 4.25)."""
+"""The tags of chapter 4: one table for all judges of collectives' messages (IMPI 4.25)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Tag(IntEnum):
-    """The tag of each operation; composed ones, such as Allreduce, have those of their parts."""
+    """The tag of each operation; composed ones, such as Allreduce, have the tags of their parts."""
 
     BARRIER = 110
     BCAST = 120

@@ -1,7 +1,7 @@
-"""The messages between clients of the collectives on which clients of ours agree, beyond chapter 4.
+"""The messages between clients in collectives on which our clients agree, beyond chapter 4.
 
 Written from docs/decisions/tuned-algorithms.md alone, as :mod:`.group_messages` is from the
-clauses: nothing of what is judged is imported.
+clauses: no judged code is imported.
 
 n masters stand on a circle, by their numbers. In a round of distance d = 1, 2, 4, ... below n each
 sends to the one d places before it: in a barrier nothing, in an allgather the pieces of its own
@@ -17,29 +17,42 @@ from impi.lab.dissect.chapter4.group_messages import Combine, Group, Messages
 
 
 def barrier(g: Group) -> Messages:
-    """Every master to others, without data."""
+    """Yield the messages of a barrier: every master to others, without data."""
     n = len(g.masters)
     for distance in _distances(n):
         for number, master in enumerate(g.masters):
-            yield from g.say(master, g.masters[(number - distance) % n], Tag.BARRIER, b"")
+            yield from g.say(
+                master, g.masters[(number - distance) % n], Tag.BARRIER, b""
+            )
 
 
 def allgather(g: Group, parts: Sequence[bytes]) -> Messages:
-    """Every master to others, with the pieces of some clients, each client's by rank."""
+    """Yield an allgather: every master sends pieces of some clients, each client's by rank."""
     n = len(g.masters)
-    blocks = [b"".join(parts[rank] for rank in range(g.size) if g.number[rank] == number) for number in range(n)]
+
+    blocks = [
+        b"".join(parts[rank] for rank in range(g.size) if g.number[rank] == number)
+        for number in range(n)
+    ]
     for distance in _distances(n):
         for number, master in enumerate(g.masters):
-            sent = [blocks[(number + i) % n] for i in range(min(distance, n - distance))]
-            yield from g.say(master, g.masters[(number - distance) % n], Tag.GATHER, b"".join(sent))
+            sent = [
+                blocks[(number + i) % n] for i in range(min(distance, n - distance))
+            ]
+            yield from g.say(
+                master, g.masters[(number - distance) % n], Tag.GATHER, b"".join(sent)
+            )
 
 
 def allreduce(g: Group, parts: Sequence[bytes], combine: Combine) -> Messages:
-    """Each of two masters sends the reduction of its client to the other."""
+    """Yield an allreduce of two clients: each master sends its client's reduction to the other."""
     for number, master in enumerate(g.masters):
-        first, *others = (parts[rank] for rank in range(g.size) if g.number[rank] == number)
+        first, *others = (
+            parts[rank] for rank in range(g.size) if g.number[rank] == number
+        )
         for part in others:
             first = combine(first, part)
+
         yield from g.say(master, g.masters[1 - number], Tag.REDUCE, first)
 
 

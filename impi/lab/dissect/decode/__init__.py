@@ -1,1 +1,1 @@
-"""From streams to what IMPI 0.0 calls them: labels, packets, credit; and each breach of a rule."""
+"""From streams to the terms of IMPI 0.0: labels, packets, credit; and each breach of a rule."""

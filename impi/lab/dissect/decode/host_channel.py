@@ -8,7 +8,7 @@ and srqid, across all channels of a job. :mod:`.ledger` judges credit and order 
 :mod:`impi.lab.dissect.jobs.capture` and :mod:`impi.lab.dissect.jobs.job_finder` call this module.
 
 Invariants: packets of one direction keep their order; a stream is read up to its first octets that
-are no packet, which become one :class:`~impi.lab.dissect.streams.problem.Problem`; the peers'
+are not a packet, which become one :class:`~impi.lab.dissect.streams.problem.Problem`; the peers'
 faults raise no exception.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +24,30 @@ from impi.lab.dissect.decode.participants import Layout, show_address
 from impi.lab.dissect.streams.problem import Problem
 from impi.lab.dissect.streams.tcp import Connection, Stream
 
-PACKET_TYPES: Final = ("DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI")
+PACKET_TYPES: Final = (
+    "DATA",
+    "DATASYNC",
+    "PROTOACK",
+    "SYNCACK",
+    "CANCEL",
+    "CANCELYES",
+    "CANCELNO",
+    "FINI",
+)
+USED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "PROTOACK": (),
+    "SYNCACK": ("srqid", "drqid"),
+    "CANCEL": ("srqid",),
+    "CANCELYES": ("srqid",),
+    "CANCELNO": ("srqid",),
+    "FINI": (),
+}
+"""Fields of packets without user data; others mean nothing there (IMPI 3.5, table 3.1)."""
+# It is 128 octets in network order, without padding (IMPI 3.5).
 _HEADER: Final = struct.Struct(">II16sq16sqQQQiiQQqQQ")
 _CARRIERS: Final = ("DATA", "DATASYNC")
 _SHOWN: Final = 16
-_MARK: Final = b"IMPI"  # what a nonce begins with; no packet's type
+_MARK: Final = b"IMPI"  # the first octets of a nonce; no type of packet has them
 PROOFS: Final = 64
 """Octets of a nonce and a proof; impi's decision page "authentication" has the exchange."""
 
@@ -59,22 +78,29 @@ class Packet:
     payload: bytes
     offset: int = 0  # where its header begins in its stream
     forth: bool = True  # whether it comes from the host that connected
-    begun: float = 0.0  # when its header had been captured; ``time`` is when its last octet had
+    # When its header had been captured; ``time`` is when its last octet had
+    begun: float = 0.0
 
     def describe(self, layout: Layout | None) -> str:
         """Return one line, with ranks of MPI_COMM_WORLD where the layout knows them."""
+
         if self.kind == "FINI":
             return "FINI"  # IMPI 3.8: only the type counts
+
         ends = f"{_name(self.src, layout)} -> {_name(self.dest, layout)}"
+
         text = f"{self.kind} {ends} srqid={self.srqid}"
         if self.kind in _CARRIERS:
-            data = self.payload[:_SHOWN].hex() + ("..." if len(self.payload) > _SHOWN else "")
+            data = self.payload[:_SHOWN].hex() + (
+                "..." if len(self.payload) > _SHOWN else ""
+            )
             text += (
                 f" drqid={self.drqid} cid={self.cid} tag={self.tag} lsrank={self.lsrank}"
                 f" len={self.length}/{self.msglen} [{data}]"
             )
         elif self.kind == "SYNCACK":
             text += f" drqid={self.drqid}"
+
         return text
 
 
@@ -85,61 +111,113 @@ def _name(proc: tuple[bytes, int], layout: Layout | None) -> str:
 
 @dataclass(slots=True)
 class Channel:
-    """All packets between two hosts, both ways."""
+    """All packets between two hosts, in both directions."""
 
     connection: Connection
-    opener: int  # global rank of the host that connected, as it said itself; -1 if it said nothing
+    # Global rank of the connecting host, as it said itself; -1: it said nothing
+    opener: int
     accepter: int
-    packets: list[Packet] = field(default_factory=list)  # in order of time; each direction in its own order
+    # In order of time; each direction in its own order
+    packets: list[Packet] = field(default_factory=list)
     # Breaches of the protocol, or results of capture holes if the connection has problems.
     problems: list[Problem] = field(default_factory=list)
-    # Packets at the ends of the streams: the header is whole, not all of their user data came.
+    # Packets at the ends of the streams with a whole header and a part of their user data.
     cut: list[Packet] = field(default_factory=list)
 
     def finished(self, host: int) -> bool:
         return any(p.kind == "FINI" and p.from_host == host for p in self.packets)
 
 
-def decode_channel(connection: Connection, accepter: int, *, answers: bool = False) -> Channel:
-    """Everything a captured host channel carried; ``accepter`` is the host that listens there.
+def decode_channel(
+    connection: Connection, accepter: int, *, answers: bool = False
+) -> Channel:
+    """Decode a captured host channel; ``accepter`` is the host that listens there.
 
     ``answers``: that host begins with its rank, too, as in impi's lazy jobs.
     """
+
     channel = Channel(connection, -1, accepter)
+
     data = connection.forth.data
+    # IMPI 2.3.8 does not say the order of these four octets; network
+    # order is our reading.
     if len(data) >= 4:
         channel.opener = int(struct.unpack_from(">i", data)[0])
     else:
         text = "the connecting host did not send its rank"
-        problem = Problem.at(text, "2.3.8", forth=True, offset=0, time=connection.opened, data=data, cut=True)
-        channel.problems.append(problem)
-    proofs = PROOFS if proved(connection) else 0
-    if answers and connection.back.data[proofs : proofs + 4] != accepter.to_bytes(4, "big"):
-        text = f"host {accepter} did not answer with its rank"
         problem = Problem.at(
-            text, "2.3.8", forth=False, offset=proofs, time=connection.opened, data=connection.back.data, cut=True
+            text,
+            "2.3.8",
+            forth=True,
+            offset=0,
+            time=connection.opened,
+            data=data,
+            cut=True,
         )
         channel.problems.append(problem)
+
+    # With a shared secret both sides begin with a nonce and a proof, an
+    # extension of ours.
+    proofs = PROOFS if proved(connection) else 0
+    if answers and connection.back.data[proofs : proofs + 4] != accepter.to_bytes(
+        4, "big"
+    ):
+        text = f"host {accepter} did not answer with its rank"
+        problem = Problem.at(
+            text,
+            "2.3.8",
+            forth=False,
+            offset=proofs,
+            time=connection.opened,
+            data=connection.back.data,
+            cut=True,
+        )
+        channel.problems.append(problem)
+
     # The connecting side's host rank comes first (IMPI 2.3.8).
-    forth = _packets(connection.forth, 4 + proofs, True, channel.opener, accepter, channel.problems)
-    back = _packets(connection.back, proofs + 4 * answers, False, accepter, channel.opener, channel.problems)
+    forth = _packets(
+        connection.forth, 4 + proofs, True, channel.opener, accepter, channel.problems
+    )
+
+    back = _packets(
+        connection.back,
+        proofs + 4 * answers,
+        False,
+        accepter,
+        channel.opener,
+        channel.problems,
+    )
+    # Both directions are merged by the time of their last octets; each
+    # keeps its own order.
     for packet in sorted([*forth, *back], key=lambda p: p.time):
         whole = packet.kind not in _CARRIERS or len(packet.payload) == packet.length
         (channel.packets if whole else channel.cut).append(packet)
+
     return channel
 
 
-def channels_of(connection: Connection, accepter: int, layout: Layout | None) -> list[Channel]:
-    """Return the channel that a connection to a host of a job is, or none.
+def channels_of(
+    connection: Connection, accepter: int, layout: Layout | None
+) -> list[Channel]:
+    """Return the channels that a connection to a host of a job is: one, or none.
 
-    In a lazy job both of two hosts may connect at once. One of these connections has no answer, and
-    its opener has said no more than what it is.
+    In a lazy job both of two hosts may connect at once. One of these connections gets no answer,
+    and its opener has sent its own rank only.
     """
+
     if layout is None or not layout.is_lazy:
         return [decode_channel(connection, accepter)]
+
     before = PROOFS if proved(connection) else 0
-    if len(connection.back.data) < before + 4 and len(connection.forth.data) <= before + 4 and not connection.problems:
+    # No answer came, and the opener said its rank only: the other
+    # connection of the two won.
+    if (
+        len(connection.back.data) < before + 4
+        and len(connection.forth.data) <= before + 4
+        and not connection.problems
+    ):
         return []
+
     return [decode_channel(connection, accepter, answers=True)]
 
 
@@ -149,25 +227,48 @@ def proved(connection: Connection) -> bool:
 
 
 def _packets(
-    stream: Stream, begin: int, forth: bool, from_host: int, to_host: int, problems: list[Problem]
+    stream: Stream,
+    begin: int,
+    forth: bool,
+    from_host: int,
+    to_host: int,
+    problems: list[Problem],
 ) -> Iterator[Packet]:
     """Yield the packets of one stream from ``begin`` on; the last one may be cut."""
     data, at = stream.data, begin
 
     def wrong(text: str, *, cut: bool = False) -> None:
         where, time = f"host {from_host} to host {to_host}: {text}", stream.time_at(at)
-        problems.append(Problem.at(where, "3.5", forth=forth, offset=at, time=time, data=data, cut=cut))
+        problems.append(
+            Problem.at(
+                where, "3.5", forth=forth, offset=at, time=time, data=data, cut=cut
+            )
+        )
 
     while at < len(data):
+        # A stream that ends within a header was cut off, which is not a breach
+        # of its sender.
         if at + _HEADER.size > len(data):
-            return wrong(f"{len(data) - at} octets at the end are no whole header", cut=True)
+            return wrong(
+                f"{len(data) - at} octets at the end are not a whole header", cut=True
+            )
+
         (kind,) = struct.unpack_from(">I", data, at)
+        # Behind an unknown type no boundary can be trusted, so this stream ends here.
         if kind >= len(PACKET_TYPES):
             return wrong(f"packet type {kind} at octet {at} does not exist")
+
         size = carried(data, at)
+
         start, end = at + _HEADER.size, at + _HEADER.size + size
+        # The header is whole and may itself be wrong, so the packet goes
+        # on, marked as cut.
         if end > len(data):
-            wrong(f"a packet at octet {at} ends after {len(data) - start} of {size} octets", cut=True)
+            wrong(
+                f"a packet at octet {at} ends after {len(data) - start} of {size} octets",
+                cut=True,
+            )
+
         yield unpack_packet(
             data,
             at,
@@ -179,20 +280,28 @@ def _packets(
 
 
 def carried(data: bytes, at: int = 0) -> int:
-    """Octets of user data behind the header at ``at``, or -1: the header is not whole.
+    """Return the octets of user data behind the header at ``at``; -1: the header is not whole.
 
     Only DATA and DATASYNC carry octets; pk_len means nothing elsewhere (IMPI 3.5, Table 3.1).
     """
     if len(data) - at < _HEADER.size:
         return -1
+
     kind, length = struct.unpack_from(">II", data, at)
+
+    # LAM fills pk_len of PROTOACK, SYNCACK and FINI with 128, and no octets follow.
     return int(length) if kind in (0, 1) else 0
 
 
 def unpack_packet(
-    data: bytes, at: int, *, times: tuple[float, float], hosts: tuple[int, int], forth: bool = True
+    data: bytes,
+    at: int,
+    *,
+    times: tuple[float, float],
+    hosts: tuple[int, int],
+    forth: bool = True,
 ) -> Packet:
-    """The packet whose header begins at ``at``, with as much of its user data as there is.
+    """Return the packet whose header begins at ``at``, with as much of its user data as there is.
 
     Args:
         data: octets of a channel; the header is whole, and its type exists.
@@ -201,9 +310,13 @@ def unpack_packet(
         hosts: the host that sent it, and the other one.
         forth: whether it comes from the host that connected.
     """
+
     kind, length, src, spid, dest, dpid, *rest = _HEADER.unpack_from(data, at)
     srqid, drqid, msglen, lsrank, tag, cid, seqnum, count, dtype, reserved = rest
     start = at + _HEADER.size
+
+    # No field is judged here: a value that breaks a clause must reach
+    # the ledger as it was sent.
     return Packet(
         time=times[1],
         from_host=hosts[0],
@@ -247,7 +360,8 @@ class Crossed:
     acknowledged: bool = False  # whether a SYNCACK for it was seen
     cancelled: bool = False  # whether a CANCELYES took it back (IMPI 3.7.4)
     asked_back: bool = False  # whether a CANCEL asked for that
-    packets: list[Packet] = field(default_factory=list)  # the packets that carried the message, and its SYNCACK
+    # The packets that carried the message, and its SYNCACK
+    packets: list[Packet] = field(default_factory=list)
 
     @property
     def complete(self) -> bool:
@@ -255,38 +369,58 @@ class Crossed:
 
     @property
     def at_once(self) -> bool:
-        """Whether its first packet has all its octets, as of a short message (IMPI 3.7.1)."""
+        """Whether its first packet has all its octets, as in a short message (IMPI 3.7.1)."""
         return bool(self.packets) and self.packets[0].length == self.nbytes
 
 
 def messages(channels: Iterable[Channel], layout: Layout) -> list[Crossed]:
-    """The messages of all channels, in order of their first packets."""
-    found = [message for channel in channels for message in _assemble(channel.packets, layout)]
+    """Return the messages of all channels, in order of their first packets."""
+    found = [
+        message
+        for channel in channels
+        for message in _assemble(channel.packets, layout)
+    ]
     return sorted(found, key=lambda m: m.time)
 
 
 def _assemble(packets: Iterable[Packet], layout: Layout) -> list[Crossed]:
+    # In order of their first packets. ``open_`` has the place of the
+    # newest message of each request id, for ids are used again.
     found: list[Crossed] = []
     open_: dict[_Key, int] = {}
+
     answers: dict[_Key, deque[Packet]] = {}
     for packet in packets:
+        # Procs are named by address and pid (IMPI 3.2); ranks are only in the layout.
         src, dest = layout.rank_of(*packet.src), layout.rank_of(*packet.dest)
         if src is None or dest is None:
-            continue  # FINI names nobody; what else does not will be missed by whoever demands it
+            # FINI names no procs; a message that names none will be missed by whoever demands it
+            continue
+
         key = (src, dest, packet.srqid)
+        # An answer has the ends of its message the other way round, and
+        # copies pk_srqid.
         if packet.kind == "SYNCACK":
             answers.setdefault((dest, src, packet.srqid), deque()).append(packet)
+        # The newest message of a request id is the one that a CANCELYES
+        # means (IMPI 3.7.4).
         elif packet.kind == "CANCELYES" and (dest, src, packet.srqid) in open_:
             found[open_[dest, src, packet.srqid]].cancelled = True
         elif packet.kind == "CANCEL" and key in open_:
             found[open_[key]].asked_back = True
         elif packet.kind in _CARRIERS:
-            if packet.kind == "DATASYNC" or packet.length == packet.msglen:  # IMPI 3.7.1: a message's first packet
+            # IMPI 3.7.1: a message's first packet
+            if packet.kind == "DATASYNC" or packet.length == packet.msglen:
                 open_[key] = len(found)
                 found.append(_first(packet, src, dest))
+
+            # A continuation names its receiver's handle, and still carries
+            # pk_srqid of its message.
             if key in open_:
                 found[open_[key]].packets.append(packet)
+
     _answer(found, answers)
+
     return found
 
 
@@ -294,8 +428,9 @@ def _answer(found: list[Crossed], answers: dict[_Key, deque[Packet]]) -> None:
     """Put the messages' octets together, and give each DATASYNC its SYNCACK."""
     for message in found:
         message.payload = b"".join(packet.payload for packet in message.packets)
+
         key = (message.src, message.dest, message.srqid)
-        # Counted, not ordered: the clock of a capture does not order its two directions.
+        # Counted, not ordered: a capture's clock does not order its two directions.
         if message.sync and not message.cancelled and answers.get(key):
             message.packets.append(answers[key].popleft())
             message.acknowledged = True

@@ -45,19 +45,26 @@ class Layout:
     def is_lazy(self) -> bool:
         """Whether hosts connect at the first message: all clients offer that version of impi's."""
         numbers = self.values.get("C_VERSION", ())
-        return list(zip(numbers[::2], numbers[1::2], strict=False)).count(_LAZY) == self.nclients
+        return (
+            list(zip(numbers[::2], numbers[1::2], strict=False)).count(_LAZY)
+            == self.nclients
+        )
 
     def rank_of(self, ipv6: bytes, pid: int) -> int | None:
         for proc in self.procs:
             if proc.pid == pid and proc.ipv6 == ipv6:
                 return proc.rank
+
         return None
 
     def host_at(self, address: bytes, port: int) -> WireHost | None:
         """The host that listens there (``address`` of 4 or 16 octets), or None."""
         for host in self.hosts:
-            if host.port == port and endpoint_address(host.ipv6) == endpoint_address(address):
+            if host.port == port and endpoint_address(host.ipv6) == endpoint_address(
+                address
+            ):
                 return host
+
         return None
 
 
@@ -65,8 +72,11 @@ def endpoint_address(address: bytes) -> bytes:
     """Return 4 octets for IPv4 in any form (IMPI 1.2.3), else 16; ``::`` and ``::1`` stay IPv6."""
     if len(address) == 16:
         embedded = address[:12] in (bytes(12), bytes(10) + b"\xff\xff")
-        if embedded and not (address[:12] == bytes(12) and address[12:] in (bytes(4), b"\0\0\0\1")):
+        if embedded and not (
+            address[:12] == bytes(12) and address[12:] in (bytes(4), b"\0\0\0\1")
+        ):
             return address[12:]
+
     return address
 
 

@@ -1,1 +1,1 @@
-"""From conversations to jobs: which belong together, what is open, who broke which clause."""
+"""From conversations to jobs: members of each, open items, and breaches of each clause."""

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from impi.lab.dissect.decode.host_channel import USED_FIELDS
 from impi.lab.dissect.show.record_list import FIELDS, Record, Value
 
 _SHOWN: Final = 16
 _CARRIERS: Final = ("DATA", "DATASYNC")
-_QUIET: Final = ("seqnum", "count", "dtype", "reserved")  # for quality of service only (IMPI 3.5): told when not 0
-_USED: Final = {  # IMPI 3.5, table 3.1: in packets of these types all else means nothing
-    "PROTOACK": (),
-    "SYNCACK": ("srqid", "drqid"),
-    "CANCEL": ("srqid",),
-    "CANCELYES": ("srqid",),
-    "CANCELNO": ("srqid",),
-    "FINI": (),
-}
+# for quality of service only (IMPI 3.5): shown unless 0
+_QUIET: Final = ("seqnum", "count", "dtype", "reserved")
 _ORDER: Final = {name: place for place, name in enumerate(FIELDS)}
 
 
@@ -36,13 +30,21 @@ def as_object(record: Record, *, whole: bool) -> dict[str, Value | float]:
     }
     if record.kind in _CARRIERS:
         found["data"] = (record.data if whole else record.data[:_SHOWN]).hex()
+
     return dict(sorted(found.items(), key=lambda item: _ORDER[item[0]]))
 
 
-def as_line(record: Record, *, start: float, clocked: bool, several: bool, whole: bool) -> str:
+def as_line(
+    record: Record, *, start: float, clocked: bool, several: bool, whole: bool
+) -> str:
     """Return one line: job if ``several``, seconds since ``start`` (or step), ends, content."""
-    when = f"{record.time - start:12.6f}" if clocked else f"{'#' + format(record.time, '.0f'):>12}"
+    when = (
+        f"{record.time - start:12.6f}"
+        if clocked
+        else f"{'#' + format(record.time, '.0f'):>12}"
+    )
     job = f" [job {record.job}]" if several else ""
+
     return f"{when}{job} {_way(record)}: {_what(record, whole)}"
 
 
@@ -52,9 +54,12 @@ def _way(record: Record) -> str:
         if record.kind == "FINI" or end not in record.fields:
             ends.append(name)
         elif f"{end}_rank" in record.fields:
-            ends.append(f"client {record.fields[f'{end}_client']} rank {record.fields[f'{end}_rank']}")
+            ends.append(
+                f"client {record.fields[f'{end}_client']} rank {record.fields[f'{end}_rank']}"
+            )
         else:
             ends.append(f"{name} proc {record.fields[end]}")
+
     return " -> ".join(ends)
 
 
@@ -62,11 +67,17 @@ def _what(record: Record, whole: bool) -> str:
     tell = _TELLERS.get(record.kind)
     if tell is not None:
         return tell(record)
+
     if record.kind in _CARRIERS:
         return _message(record, whole)
-    if record.kind in _USED and "src" in record.fields:
-        return _assign(record.kind, {name: record.fields[name] for name in _USED[record.kind]})
-    return _assign(record.kind, {n: v for n, v in record.fields.items() if n != "len" or v})
+
+    used = USED_FIELDS.get(record.kind)
+    if used is not None and "src" in record.fields:
+        return _assign(record.kind, {name: record.fields[name] for name in used})
+
+    return _assign(
+        record.kind, {n: v for n, v in record.fields.items() if n != "len" or v}
+    )
 
 
 def _error(record: Record) -> str:
@@ -81,13 +92,19 @@ def _gap(record: Record) -> str:
 
 
 def _opening(record: Record) -> str:
-    ends = [str(record.fields[end]) for end in ("opener", "accepter") if end in record.fields]
+    ends = [
+        str(record.fields[end])
+        for end in ("opener", "accepter")
+        if end in record.fields
+    ]
     return f"connects ({' -> '.join(ends)})" if ends else "connects"
 
 
 def _label(record: Record) -> str:
     fields = record.fields
-    mask = f" client_mask=0x{fields['client_mask']:x}" if "client_mask" in fields else ""
+    mask = (
+        f" client_mask=0x{fields['client_mask']:x}" if "client_mask" in fields else ""
+    )
     return f"COLL {fields.get('label', '')}{mask} {_bare(fields.get('values', []))}"
 
 
@@ -104,17 +121,27 @@ _TELLERS: Final[dict[str, Callable[[Record], str]]] = {
 
 def _message(record: Record, whole: bool) -> str:
     fields = record.fields
-    size = str(fields["len"]) if fields["len"] == fields["msglen"] else f"{fields['len']}/{fields['msglen']}"
+    size = (
+        str(fields["len"])
+        if fields["len"] == fields["msglen"]
+        else f"{fields['len']}/{fields['msglen']}"
+    )
     told = {name: fields[name] for name in ("tag", "cid")}
-    told |= {"len": size, **{name: fields[name] for name in ("lsrank", "srqid", "drqid")}}
+    told |= {
+        "len": size,
+        **{name: fields[name] for name in ("lsrank", "srqid", "drqid")},
+    }
     told |= {name: fields[name] for name in _QUIET if fields[name]}
     data = record.data if whole else record.data[:_SHOWN]
     more = "..." if len(record.data) > len(data) else ""
+
     return _assign(record.kind, told) + f" [{data.hex()}{more}]"
 
 
 def _assign(kind: str, fields: Mapping[str, Value]) -> str:
-    return " ".join([kind, *(f"{name}={_bare(value)}" for name, value in fields.items())])
+    return " ".join(
+        [kind, *(f"{name}={_bare(value)}" for name, value in fields.items())]
+    )
 
 
 def _bare(value: Value) -> str:

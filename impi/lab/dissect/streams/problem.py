@@ -17,7 +17,8 @@ class Problem:
     offset: int  # the octet of that stream at which it stands
     time: float
     cut: bool = False  # whether a stream that ended too early explains it
-    octets: bytes = b""  # the octets concerned, at most 32; empty if there are none or they might be a key
+    # The octets concerned, at most 32; empty if there are none or they might be a key
+    octets: bytes = b""
 
     def __str__(self) -> str:
         return f"{self.text} (IMPI {self.clause})"

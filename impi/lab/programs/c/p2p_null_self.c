@@ -11,7 +11,7 @@ int main(int argc, char **argv)
     memcpy(found, into, sizeof into);
     found[3] = status.MPI_SOURCE;
     MPI_Get_count(&status, MPI_INT, &found[4]);
-    check_ints("message of nobody", found, planned, 5);
+    check_ints("message of MPI_PROC_NULL", found, planned, 5);
     numbers(own, 3, "self/%d", rank);
     MPI_Sendrecv(own, 3, MPI_INT, rank, 5, into, 3, MPI_INT, rank, 5, MPI_COMM_WORLD, &status);
     check_ints("own message", into, own, 3);

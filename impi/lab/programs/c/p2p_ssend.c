@@ -14,7 +14,7 @@ int main(int argc, char **argv)
     MPI_Issend(out, 64, MPI_BYTE, TO, 50, MPI_COMM_WORLD, &request);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Test(&request, &flag, &status);
-    check_true("not complete while nobody receives", !flag);
+    check_true("not complete while no proc receives", !flag);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Recv(into, 64, MPI_BYTE, FROM, 50, MPI_COMM_WORLD, &status);
     MPI_Wait(&request, &status);
@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     MPI_Issend(out, 64, MPI_BYTE, right, 52, MPI_COMM_WORLD, &request);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Test(&request, &flag, &status);
-    check_true("not complete inside the client while nobody receives", !flag);
+    check_true("not complete inside the client while no proc receives", !flag);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Recv(into, 64, MPI_BYTE, left, 52, MPI_COMM_WORLD, &status);
     MPI_Wait(&request, &status);

@@ -1,8 +1,9 @@
 "use strict";
 // Filters of the page of a run, kept in the part of the address behind #. Without scripts all is shown.
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const controls = all("[data-filter]");
-const marked = all("[data-id]");
+// Asked each time: what serves a run that is under way sends the page anew.
+const controls = () => all("[data-filter]");
+const marked = () => all("[data-id]");
 const state = () => new URLSearchParams(location.hash.slice(1));
 
 function wanted() {
@@ -45,11 +46,11 @@ function fitMatrix() {
 function show() {
   const now = state(), is = wanted(), seen = new Set();
   const results = now.has("result") ? now.get("result").split(",") : null;
-  for (const control of controls) {
+  for (const control of controls()) {
     if (control.type === "checkbox") control.checked = !results || results.includes(control.value);
     else control.value = now.get(control.dataset.filter) ?? "";
   }
-  for (const element of marked) {
+  for (const element of marked()) {
     element.hidden = !is(element);
     if (!element.hidden) seen.add(element.dataset.id);
   }
@@ -57,12 +58,12 @@ function show() {
   for (const more of all("[data-more]")) more.open = now.size > 0;
   for (const part of all("[data-part]")) part.hidden = !all("[data-id]", part).some((element) => !element.hidden);
   fitMatrix();
-  document.getElementById("count").textContent = `${seen.size} of ${new Set(marked.map((element) => element.dataset.id)).size} cells`;
+  document.getElementById("count").textContent = `${seen.size} of ${new Set(marked().map((element) => element.dataset.id)).size} cells`;
 }
 
 function choose() {
-  const now = new URLSearchParams(), boxes = controls.filter((control) => control.type === "checkbox");
-  for (const control of controls) if (control.type !== "checkbox" && control.value) now.set(control.dataset.filter, control.value);
+  const now = new URLSearchParams(), boxes = controls().filter((control) => control.type === "checkbox");
+  for (const control of controls()) if (control.type !== "checkbox" && control.value) now.set(control.dataset.filter, control.value);
   if (!boxes.every((box) => box.checked)) now.set("result", boxes.filter((box) => box.checked).map((box) => box.value).join(","));
   history.replaceState(null, "", now.size ? `#${now}` : location.pathname + location.search);
   show();
@@ -85,7 +86,7 @@ function walk(event) {
   }
 }
 
-controls.forEach((control) => control.addEventListener("input", choose));
+document.addEventListener("input", (event) => event.target.matches("[data-filter]") && choose());
 document.addEventListener("keydown", walk);
 for (const button of all("button[data-copy]")) {
   button.hidden = !navigator.clipboard;
@@ -94,4 +95,43 @@ for (const button of all("button[data-copy]")) {
     button.textContent = "copied";
   });
 }
-if (controls.length) { addEventListener("hashchange", show); show(); }
+if (controls().length) { addEventListener("hashchange", show); show(); }
+
+// The page of a run that is under way (impilab serve) is asked for again; the reader's place in it stays.
+const PAUSE_MS = 2000;
+const nameOf = (details) => details.firstElementChild.textContent.replace(/\d+/, "");
+let seen = "";
+
+function placeOf({ dataset, type, value }) {
+  if (dataset.id) return `a[data-id="${CSS.escape(dataset.id)}"]`;
+  return dataset.filter && `[data-filter="${dataset.filter}"]${type === "checkbox" ? `[value="${value}"]` : ""}`;
+}
+
+function take(next) {
+  const place = placeOf(document.activeElement), open = new Set(all("details[open]").map(nameOf));
+  const left = document.querySelector(".wide")?.scrollLeft;
+  document.title = next.title;
+  for (const part of ["header", "main"]) document.querySelector(part).replaceChildren(...next.querySelector(part).childNodes);
+  show();
+  for (const details of all("details")) details.open ||= open.has(nameOf(details));
+  document.querySelector(".wide")?.scrollTo({ left });
+  if (place) document.querySelector(place)?.focus({ preventScroll: true });
+}
+
+async function follow() {
+  const live = document.querySelector("[data-live]");
+  if (!live) return;
+  try {
+    const answer = await fetch(location.pathname, { cache: "no-cache" });
+    const tag = answer.headers.get("etag");
+    // Between two lines of results, a page may not be readable: the next look has it.
+    if (answer.ok && tag !== seen) take(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (answer.ok) seen = tag;
+  } catch {
+    live.textContent = "The server of this page has ended.";
+    return;
+  }
+  setTimeout(follow, PAUSE_MS);
+}
+
+follow();

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 PAGE: Final = "index.html"
-_MARKDOWN: Final = "report.md"
-_OF_RUN: Final = (_MARKDOWN, "results.json", "junit.xml", "faults.md", "soak.md")
-_MOST_OCTETS: Final = 20_000  # of a text that a page shows; the file has the rest
+MARKDOWN: Final = "report.md"
+_OF_RUN: Final = (MARKDOWN, "results.json", "junit.xml", "faults.md", "soak.md")
+# Octets of a text that a page shows; the file has the rest
+_MOST_OCTETS: Final = 20_000
 _ABOUT: Final = {
     "timeline.html": "packets, MPI calls and logs by time",
     "timeline.txt": "the same as text",
@@ -40,7 +41,7 @@ class FileView:
     name: str
     size: str
     about: str
-    command: str = ""  # that shows it, where a browser cannot
+    command: str = ""  # the page that shows it, if a browser cannot show the file
 
 
 def read_results(folder: Path) -> Json:
@@ -49,17 +50,26 @@ def read_results(folder: Path) -> Json:
     Raises:
         UsageError: it has none, or they are not those of a run.
     """
+
     file = folder / "results.json"
     if not folder.is_dir():
         raise UsageError(f"there is no run {folder}; 'impilab ls runs' shows them")
+
     if not file.exists():
-        raise UsageError(f"{file} is missing: the run is under way, or was killed; 'impilab run --resume' ends it")
+        raise UsageError(
+            f"{file} is missing: the run is under way, or was killed; 'impilab run --resume' ends it"
+        )
+
     try:
         value = json.loads(file.read_text("utf-8"))
     except (OSError, *MALFORMED) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None
+
     if not isinstance(value, dict) or value.get("schema") != "impilab/results/1":
-        raise UsageError(f"{file} is not a file of results (impilab/results/1) of 'impilab run'")
+        raise UsageError(
+            f"{file} is not a file of results (impilab/results/1) of 'impilab run'"
+        )
+
     return value
 
 
@@ -74,71 +84,97 @@ def write_pages(folder: Path, *, history: bool = False) -> Path:
     """
     value = read_results(folder)
     try:
-        files = [name for name in _OF_RUN if name == _MARKDOWN or (folder / name).exists()]
+        files = [
+            name for name in _OF_RUN if name == MARKDOWN or (folder / name).exists()
+        ]
         _write(RunView(value, files), folder, history)
     except OSError as error:
-        raise LabError(f"the pages of {folder} cannot be written: {error.strerror}") from error
+        raise LabError(
+            f"the pages of {folder} cannot be written: {error.strerror}"
+        ) from error
     except MALFORMED as error:
-        raise UsageError(f"{folder}/results.json is not complete ({error}); run the cells again") from None
+        raise UsageError(
+            f"{folder}/results.json is not complete ({error}); run the cells again"
+        ) from None
+
     return folder / PAGE
 
 
 def _write(run: RunView, folder: Path, history: bool) -> None:
     write_statics(folder)
     (folder / PAGE).write_text(render(PAGE, run=run, root="", history=history), "utf-8")
-    (folder / _MARKDOWN).write_text(render(_MARKDOWN, run=run), "utf-8")
-    after: CellView | None = None
-    following: dict[str, CellView | None] = {}
-    for cell in reversed([cell for cell in run.red if cell.page]):
-        following[cell.id], after = after, cell
+    (folder / MARKDOWN).write_text(render(MARKDOWN, run=run), "utf-8")
     for cell in run.cells:
         where = folder / cell.folder
         if cell.page and where.is_dir():
-            (where / PAGE).write_text(_cell_page(run, cell, where, following.get(cell.id)), "utf-8")
+            (where / PAGE).write_text(cell_page(run, cell, where), "utf-8")
 
 
 def write_statics(folder: Path) -> None:
     """Write the style and the script that the pages of a folder share."""
-    (folder / "pages.css").write_text(render("pages.css"), "utf-8")
-    (folder / "page.js").write_text(Path(__file__).with_name("page.js").read_text("utf-8"), "utf-8")
+    for name, text in statics().items():
+        (folder / name).write_text(text, "utf-8")
+
+
+def statics() -> dict[str, str]:
+    """Return the style and the script of pages, by file name."""
+    script = Path(__file__).with_name("page.js")
+    return {"pages.css": render("pages.css"), "page.js": script.read_text("utf-8")}
 
 
 def render(name: str, **values: object) -> str:
     """Return a template of this package, filled in."""
     text: str = _templates().get_template(f"pages/{name}").render(values)
-    return text
+    # An argument in another encoding is not text
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @cache
 def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, select_autoescape  # 60 ms, which no other verb should pay
+    # imported here: it takes 60 ms, which other verbs should not pay
+    from jinja2 import Environment, PackageLoader, select_autoescape
 
     found = Environment(
-        loader=PackageLoader("impi.lab", "report"), autoescape=select_autoescape(["html"]), keep_trailing_newline=True
+        loader=PackageLoader("impi.lab", "report"),
+        autoescape=select_autoescape(["html", "svg"]),
+        keep_trailing_newline=True,
     )
     found.filters["cell"] = _in_markdown
+
     return found
 
 
 def _in_markdown(value: object) -> str:
-    """A text that stays one, in a list or in a table."""
+    """Return a text for a list or a table in Markdown, which it cannot end."""
     text = " ".join(str(value).split())
     for sign in "\\`*_[]<>|#":
         text = text.replace(sign, f"\\{sign}")
+
     return text
 
 
-def _cell_page(run: RunView, cell: CellView, where: Path, after: CellView | None) -> str:
+def cell_page(run: RunView, cell: CellView, where: Path) -> str:
+    """Return the page of a cell, whose files are in the folder ``where``."""
     with os.scandir(where) as found:
-        sizes = {entry.name: entry.stat().st_size for entry in found if entry.is_file() and entry.name != PAGE}
-    words = {name: _begin_of(where / name) for name in sorted(sizes) if name.endswith(".stderr") and cell.is_red}
+        sizes = {
+            entry.name: entry.stat().st_size
+            for entry in found
+            if entry.is_file() and entry.name != PAGE
+        }
+
+    words = {
+        name: _begin_of(where / name)
+        for name in sorted(sizes)
+        if name.endswith(".stderr") and cell.is_red
+    }
     timelines = [_timeline(attempt, cell, where) for attempt in cell.attempts]
+
     return render(
         "cell.html",
         run=run,
         cell=cell,
         root="../" * len(Path(cell.folder).parts),
-        after=after,
+        after=run.next_red.get(cell.id),
         hang=_begin_of(where / "hang.txt") if "hang.txt" in sizes else "",
         words={name: text for name, text in words.items() if text},
         timelines=timelines,
@@ -148,13 +184,16 @@ def _cell_page(run: RunView, cell: CellView, where: Path, after: CellView | None
 
 
 def _timeline(attempt: Json, cell: CellView, where: Path) -> str:
-    """The timeline of an attempt as seen from the page of its cell; empty where there is none."""
+    """Return the timeline of an attempt, as linked from its cell's page; empty: there is none."""
     inner = str(attempt["folder"]).removeprefix(cell.folder).strip("/")
     name = f"{inner}/timeline.html" if inner else "timeline.html"
+
     return name if attempt["folder"] and (where / name).exists() else ""
 
 
-def _files(run: RunView, cell: CellView, sizes: Mapping[str, int]) -> Iterator[FileView]:
+def _files(
+    run: RunView, cell: CellView, sizes: Mapping[str, int]
+) -> Iterator[FileView]:
     first = [name for name in _ABOUT if name in sizes]
     for name in [*first, *sorted(sizes.keys() - _ABOUT.keys())]:
         about, command = _ABOUT.get(name, ""), ""
@@ -163,17 +202,22 @@ def _files(run: RunView, cell: CellView, sizes: Mapping[str, int]) -> Iterator[F
             command = f"impi decode runs/{run.name}/{cell.folder}/{name}"
         elif name.endswith((".stdout", ".stderr")):
             about = f"what the {name.rpartition('.')[0]} wrote"
-        yield FileView(name=name, size=_octets(sizes[name]), about=about, command=command)
+
+        yield FileView(
+            name=name, size=_octets(sizes[name]), about=about, command=command
+        )
 
 
 def _octets(count: int) -> str:
     if count < 1000:
         return f"{count} B"
+
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
 
 
 def _begin_of(file: Path) -> str:
     with file.open("rb") as text:
         found = text.read(_MOST_OCTETS + 1)
+
     more = f"\n... {file.name} has the rest" if len(found) > _MOST_OCTETS else ""
     return found[:_MOST_OCTETS].decode("utf-8", "replace") + more

@@ -1,9 +1,10 @@
 """Copies of the files of Python's start, for engines that keep images in a slow file system.
 
 An engine inside a container, or without root, often stores images in fuse-overlayfs: each look at a
-file is a trip to a process and back, and an import looks at hundreds. Docker fills a new volume
-with the image's files at that place, so the interpreter's folders become volumes: one set an image,
-read-only, made once. They go when their image is gone.
+file is a trip to a process and back, and an import looks at hundreds. That took an eighth of a
+run's processor time. Docker fills a new volume with the image's files at that place, so the
+interpreter's folders become volumes: one set for each image, read-only, made once. They go with
+their image.
 """
 
 from __future__ import annotations
@@ -21,9 +22,14 @@ from impi.lab.backends.docker.images.node_images import only_one_builds
 from impi.lab.backends.lifecycle.lab_labels import probe_labels
 
 COPY_LABEL: Final = "org.impilab.copy"
-"""On each such volume: the id of the image that it is a copy of."""
-FOLDERS: Final = {"venv": "/opt/impi/venv", "mpi": "/opt/mpi", "python": "/usr/lib/python3.11"}
-_DONE: Final = "done"  # the name of an empty volume more, made once the others are complete
+"""The label of such a volume: the id of the image whose files it has."""
+FOLDERS: Final = {
+    "venv": "/opt/impi/venv",
+    "mpi": "/opt/mpi",
+    "python": "/usr/lib/python3.11",
+}
+# The name of one more, empty volume, made once the others are complete
+_DONE: Final = "done"
 _IN_USE: Final = 409
 _SLOW: Final = ("fuse-overlayfs",)
 
@@ -39,34 +45,43 @@ def mounts(copies: Mapping[str, str], own: Sequence[str]) -> list[Mount]:
 
 
 def quicken(container: Container) -> None:
-    """Clear the group rights of the root folder, for a node in such a file system.
+    """Clear the group rights of the root folder of a node.
 
     With group rights, Linux asks the file system for the folder's access control list with each
-    path that anybody but root follows: more requests than all others together.
+    path that a user other than root follows: more requests than all others together.
     """
     container.exec_run(["chmod", "0705", "/"], user="0")
 
 
 class Copies:
-    """The copies on one engine. ``slow``: whether its storage is slow; None: ask the engine."""
+    """The copies on one engine. ``slow``: whether its storage is slow; None: the engine tells."""
 
-    def __init__(self, client: docker.DockerClient, *, slow: bool | None = None) -> None:
+    def __init__(
+        self, client: docker.DockerClient, *, slow: bool | None = None
+    ) -> None:
         self._client, self._slow = client, slow
 
     def ensure(self, images: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Return volumes by folder, by image id; empty if unneeded. LabError: engine refuses."""
+        """Return volumes by folder, by image id; empty: none is needed. LabError: a refusal."""
         with engine_fault("the engine cannot copy what the nodes read all the time"):
             if self._slow is None:
                 self._slow = self._client.info().get("Driver") in _SLOW
+
             if not self._slow:
                 return {}
+
             wanted = sorted(set(images))
             if self._lacking(wanted):
                 with only_one_builds():
                     self._remove_stale()
-                    for image in self._lacking(wanted):  # another process may have made them meanwhile
+                    # Another process may have made them meanwhile
+                    for image in self._lacking(wanted):
                         self._make(image)
-        return {image: {folder: _name(image, kind) for kind, folder in FOLDERS.items()} for image in wanted}
+
+        return {
+            image: {folder: _name(image, kind) for kind, folder in FOLDERS.items()}
+            for image in wanted
+        }
 
     def _lacking(self, images: Iterable[str]) -> list[str]:
         present = self._present()
@@ -74,19 +89,25 @@ class Copies:
 
     def _present(self) -> Mapping[str, str]:
         found = self._client.volumes.list(filters={"label": COPY_LABEL})
-        return {str(volume.name): volume.attrs["Labels"][COPY_LABEL] for volume in found}
+        return {
+            str(volume.name): volume.attrs["Labels"][COPY_LABEL] for volume in found
+        }
 
     def _make(self, image: str) -> None:
         present = self._present()
         for name in [_name(image, kind) for kind in FOLDERS]:
-            # An interrupted copy would never be filled later; volumes in use were complete once.
+            # An interrupted copy would never be filled later. A volume in use was complete once.
             if name not in present or self._remove(name):
                 self._client.volumes.create(name, labels={COPY_LABEL: image})
-        # It never runs: a volume is filled when the first container that has it is made.
+
+        # The container never runs: its volumes are filled as it is made.
         filler = self._client.containers.create(
             image,
             ["true"],
-            volumes={_name(image, kind): {"bind": folder, "mode": "rw"} for kind, folder in FOLDERS.items()},
+            volumes={
+                _name(image, kind): {"bind": folder, "mode": "rw"}
+                for kind, folder in FOLDERS.items()
+            },
             labels=probe_labels("copy"),
         )
         filler.remove(force=True)
@@ -99,13 +120,15 @@ class Copies:
                 self._remove(name)
 
     def _remove(self, name: str) -> bool:
-        """False: a lab has it still."""
+        """Remove a volume; return False if a lab still uses it."""
         try:
             self._client.api.remove_volume(name, force=True)
         except APIError as error:
             if error.status_code != _IN_USE:
                 raise
+
             return False
+
         return True
 
 
