@@ -1,4 +1,7 @@
-"""The start of all commands: Ctrl-C is one sentence from the first moment, even during imports."""
+"""The start of all commands. Ctrl-C prints one sentence from the first moment, also in imports.
+
+So this module imports nothing that takes time.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +11,26 @@ import sys
 from functools import partial
 
 from impi.base.exit_codes import ExitCode
+from impi.cli.guard import guarded
 
 
 def _run(name: str, interrupted: int) -> int:
-    if name == "impirun":
-        gc.disable()  # until it has loaded what it needs
-    try:
-        code: int = importlib.import_module(f"impi.cli.{name}").main()
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return interrupted
-    except Exception:
-        if name != "impilab" or sys.argv[1:2] != ["repro"]:
-            raise
-        # Python's own status would tell 'git bisect run' that the cell is bad.
-        import traceback
+    def main() -> int:
+        if name == "impirun":
+            gc.disable()  # until it has loaded what it needs
 
-        traceback.print_exc()
-        return ExitCode.UNTESTED
-    return code
+        code: int = importlib.import_module(f"impi.cli.{name}").main()
+        return code
+
+    return guarded(name, main, interrupted)
 
 
 def impilab() -> int:
-    """``impilab``; the exit code."""
-    return _run("impilab", ExitCode.SIGINT if sys.argv[1:2] == ["repro"] else ExitCode.INTERRUPTED)
+    """Run ``impilab``; return the exit code."""
+    return _run(
+        "impilab",
+        ExitCode.SIGINT if sys.argv[1:2] == ["repro"] else ExitCode.INTERRUPTED,
+    )
 
 
 impi = partial(_run, "impi", ExitCode.INTERRUPTED)

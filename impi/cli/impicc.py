@@ -21,7 +21,7 @@ another compiler than cc."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the compiler; the exit code is its own, or 1 where it or the library is missing."""
+    """Run the compiler; return its exit code, or 1 if the compiler or the library is missing."""
     return compiling.run("impicc", _USAGE, command_of, argv)
 
 
@@ -31,21 +31,27 @@ def command_of(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str
     Raises:
         LaunchError: the library cannot be compiled (:func:`impi.cabi.library.build.library`).
     """
+
     library = build.library(_ABI, environ)
+
     command = [compilation.compiler(), f"-I{_include(library)}", *arguments]
     if compiling.links(arguments):
+        # With its path inside, the program also runs by itself, without impirun and its variables.
         command += [str(library), f"-Wl,-rpath,{library.parent}"]
+
     return command
 
 
 def _include(library: Path) -> Path:
-    """Return the folder of the header, which is written beside the library at first."""
+    """Return the folder of the header; on first use, write the header there beside the library."""
     folder = library.parent / "include"
     if not (folder / "mpi.h").exists():
         folder.mkdir(exist_ok=True)
+        # Written beside and renamed: another impicc may be reading it.
         part = folder / f"mpi.h.{os.getpid()}"
-        part.write_text(headers.c_header())
+        part.write_text(headers.c_header(), "utf-8")
         part.replace(folder / "mpi.h")
+
     return folder
 
 

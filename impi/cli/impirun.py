@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from impi import __version__
-from impi.base.errors import UsageError
+from impi.base.errors import LaunchError, UsageError
 from impi.base.exit_codes import ExitCode
 from impi.base.manifests import backed
 from impi.base.units import parse_count
@@ -36,7 +36,7 @@ examples:
   impirun -n 2 --vendor mpich ./a : -n 2 --vendor openmpi ./b      # server and clients by one command
   impirun -n 2 --vendor mpich : -n 2 --vendor pure -host b pi.py   # one program for both; b is reached by ssh
 
-  a site each:
+  one site after the other:
   export IMPI_AUTH_SECRET=@$HOME/secret  # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
@@ -48,7 +48,7 @@ A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" t
 environment:
 {variables}
 
-The exit code is the program's own; 1 when the job failed, 4 when something was asked wrongly, 128+N after signal N."""
+The exit code is the program's own; 1 if the job failed, 4 for a wrong command line, 128+N after signal N."""
 
 
 class _ImpirunParser(argparse.ArgumentParser):
@@ -56,62 +56,123 @@ class _ImpirunParser(argparse.ArgumentParser):
         raise UsageError(message)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse all before the program: argparse alone would look for options behind it, too.
+        """Parse the words before the program; argparse alone would parse the program's, too.
 
         Raises:
-            UsageError: there is no such option, or it has no value, or a wrong one.
+            UsageError: an option is unknown, has no value, or a wrong one.
         """
+
         part = read_part(argv)
         args = self.parse_args([word for given in part.given for word in given.words])
         args.program += part.program
+
         return args
 
 
-# Names of the options that go with -relay.
-_OF_A_RELAY: Final = ("is_relay", "interface", "port", "ports", "heartbeat_timeout_s", "verbose")
+# Options that are allowed with -relay.
+_OF_A_RELAY: Final = (
+    "is_relay",
+    "interface",
+    "port",
+    "ports",
+    "heartbeat_timeout_s",
+    "verbose",
+)
 
 
 def _variables() -> str:
     options = (option for option in OPTIONS.values() if option.variable)
-    texts = [f"{o.variable}={o.metavar}: {f'as {o.flags}' if o.flags else o.meaning}" for o in options]
-    return "\n".join(textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="    ") for text in texts)
+    texts = [
+        f"{o.variable}={o.metavar}: {f'as {o.flags}' if o.flags else o.meaning}"
+        for o in options
+    ]
+    return "\n".join(
+        textwrap.fill(text, 118, initial_indent="  ", subsequent_indent="    ")
+        for text in texts
+    )
 
 
-def _parser() -> _ImpirunParser:
+def parser_of_all() -> _ImpirunParser:
+    """Return the parser for server, clients and relay; manual pages are made from it, too."""
+
     parser = _ImpirunParser(
         prog="impirun",
         usage=_USAGE,
-        description="Start the server or one client of an IMPI job.",
+        description="Start an IMPI job, or its server, one client or a relay alone.",
         epilog=_EXAMPLES.format(variables=_variables()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"impirun {__version__}, IMPI 0.0")
-    groups = {side: parser.add_argument_group(title) for side, (title, _) in SIDES.items()}
+    parser.add_argument(
+        "--version", action="version", version=f"impirun {__version__}, IMPI 0.0"
+    )
+    groups = {
+        side: parser.add_argument_group(title) for side, (title, _) in SIDES.items()
+    }
     add = groups["client"].add_argument
-    add("-client", "--client", nargs=2, metavar=("RANK", "HOST:PORT"), help="be client RANK of the server's job")
+
+    add(
+        "-client",
+        "--client",
+        nargs=2,
+        metavar=("RANK", "HOST:PORT"),
+        help="start client RANK of the job of the server at HOST:PORT",
+    )
     for option in OPTIONS.values():
         names, add = option.flags.split(), groups[option.side].add_argument
         if option.parse is bool:
-            add(*names, dest=option.name, action="store_true", default=None, help=option.meaning)
+            add(
+                *names,
+                dest=option.name,
+                action="store_true",
+                # Not False: whether it was given decides to which side a command line belongs.
+                default=None,
+                help=option.meaning,
+            )
         elif option.many:
-            add(*names, dest=option.name, metavar=option.metavar, action="append", help=option.meaning)
+            add(
+                *names,
+                dest=option.name,
+                metavar=option.metavar,
+                action="append",
+                help=option.meaning,
+            )
+        # An option without flags is a variable alone.
         elif names:
-            add(*names, dest=option.name, metavar=option.metavar, choices=option.choices, help=option.meaning)
+            add(
+                *names,
+                dest=option.name,
+                metavar=option.metavar,
+                choices=option.choices,
+                help=option.meaning,
+            )
+
     add = groups["client"].add_argument
-    add("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS...]", help="what every proc runs")
+    add(
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="PROGRAM [ARGUMENTS...]",
+        help="the program of every proc",
+    )
+
     return parser
 
 
 def _chosen(args: argparse.Namespace, record: type) -> dict[str, Any]:
-    """The values of those options of a record that the command line or the environment sets."""
+    """Return the values of a record's options that the command line or the environment sets."""
     values: dict[str, Any] = {}
     for option in options_of(record):
         given = getattr(args, option.name, None)
         if isinstance(given, list):
-            values[option.name] = tuple(value for text in given for value in _several(option.read(text)))
+            values[option.name] = tuple(
+                value for text in given for value in _several(option.read(text))
+            )
+        # An option wins over its variable, and an empty variable is none.
         elif given is not None or os.environ.get(option.variable):
-            values[option.name] = option.of(os.environ) if given is None else option.read(given)
+            values[option.name] = (
+                option.of(os.environ) if given is None else option.read(given)
+            )
+
     return values
 
 
@@ -122,44 +183,71 @@ def _several(value: object) -> tuple[object, ...]:
 def _client_options(args: argparse.Namespace) -> ClientOptions:
     rank, server = args.client
     if parse_count(rank) is None:
-        raise UsageError(f"-client takes the number of the client and HOST:PORT of the server, not {rank!r}")
+        raise UsageError(
+            f"-client takes the number of the client and HOST:PORT of the server, not {rank!r}"
+        )
+
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not program:
         raise UsageError("no program was named; it stands after all options")
+
     if program[0].startswith("-"):
         raise UsageError(f"there is no option {program[0]}")
-    # The procs read these themselves; but faults are better reported once, before they start.
+
+    # The procs read these variables themselves. Checked here, a mistake is reported once, and
+    # before they start.
     SPIN.of(os.environ)
     ZERO_COPY.of(os.environ)
+
     chosen = _chosen(args, ClientOptions)
+    # An ackmark above the hiwater would stop each sender before the packet
+    # that is acknowledged (IMPI 3.6).
     if "hiwater" in chosen:
         chosen.setdefault("ackmark", min(Offer().ackmark, chosen["hiwater"]))
-    options = made(ClientOptions, rank=int(rank), server=server, argv=tuple(program), **chosen)
-    backed(options.placement.vendor)  # tells of one that does not exist
+
+    options = made(
+        ClientOptions, rank=int(rank), server=server, argv=tuple(program), **chosen
+    )
+    backed(options.placement.vendor)  # UsageError: there is no such vendor
+
     return options
 
 
 def _check_side(args: argparse.Namespace, mine: str, other: str) -> None:
     if args.host is not None:
-        raise UsageError(f"-host is for one command that starts all clients, and not for {mine}")
+        raise UsageError(
+            f"-host is for one command that starts all clients, and not for {mine}"
+        )
+
     for option in OPTIONS.values():
-        if SIDES[option.side][1] == other and getattr(args, option.name, None) is not None:
+        if (
+            SIDES[option.side][1] == other
+            and getattr(args, option.name, None) is not None
+        ):
             raise UsageError(f"{option.title} belongs to {other}, not to {mine}")
 
 
 def _relay_options(args: argparse.Namespace) -> ServerOptions:
     if args.client is not None:
-        raise UsageError("-relay is a process of its own: a client takes its address by --relay ADDRESS:PORT")
+        raise UsageError(
+            "-relay is a process of its own: a client takes its address by --relay ADDRESS:PORT"
+        )
+
     if args.program:
         raise UsageError(f"a relay runs no program, but {args.program[0]!r} was named")
+
     for option in OPTIONS.values():
-        if getattr(args, option.name, None) is not None and option.name not in _OF_A_RELAY:
+        if (
+            getattr(args, option.name, None) is not None
+            and option.name not in _OF_A_RELAY
+        ):
             raise UsageError(f"{option.title} does not belong to -relay")
+
     return made(ServerOptions, **_chosen(args, ServerOptions))
 
 
 def _fill_descriptors() -> None:
-    """Open /dev/null for closed standard streams: a socket would get their number."""
+    """Open /dev/null for closed standard streams: the first socket would get number 0, 1 or 2."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -168,50 +256,72 @@ def _fill_descriptors() -> None:
 
 
 def _keep_modules() -> None:
-    """Take what is loaded out of the collector's sight, which need not look while it grows."""
+    """Hide loaded modules from the collector, and switch it on again (:mod:`.entry`)."""
     gc.freeze()
     gc.enable()
 
 
 def _slurm_at(argv: Sequence[str]) -> int | None:
-    """Return where -slurm stands; None: nowhere, or it is of the program or of a client."""
+    """Return the index of -slurm; None: there is none, or it belongs to a client or a program."""
     at = 0
     for given in read_part(argv).given:
         if given.words[0] in ("-client", "--client"):
             return None
+
         if given.words[0] in ("-slurm", "--slurm"):
             return at
+
         at += len(given.words)
+
     return None
 
 
-def _run_in_slurm(parser: _ImpirunParser, before: Sequence[str], after: Sequence[str]) -> int:
-    """Run the server and a client per component of the Slurm job; UsageError: a wrong argument."""
+def _run_in_slurm(
+    parser: _ImpirunParser, before: Sequence[str], after: Sequence[str]
+) -> int:
+    """Run the server, and a client for each component of the Slurm job.
+
+    Raises:
+        UsageError: a wrong argument.
+    """
+
     from impi.launch.server import slurm
 
     args = parser.read(before)
     if args.count is not None or args.file:
-        raise UsageError("-slurm counts and starts the clients itself: leave out -server and -file")
+        raise UsageError(
+            "-slurm counts and starts the clients itself: leave out -server and -file"
+        )
+
     if args.program:
-        raise UsageError(f"before -slurm stand options of the server, not {args.program[0]!r}")
+        raise UsageError(
+            f"before -slurm stand options of the server, not {args.program[0]!r}"
+        )
+
     _check_side(args, "the server of -slurm: it stands behind", "-client")
     found = slurm.components(os.environ)
+
     parts = slurm.segments(after, found)
+    # Check all clients' words now: a mistake found by a started client would end the others.
     for number, (component, part) in enumerate(zip(found, parts, strict=True)):
         arguments = slurm.client_arguments(component, part)
         client = parser.read(["-client", str(number), "server:1", *arguments])
         _check_side(client, "a client of -slurm: it stands before", "-server")
         _client_options(client)
+
     chosen = {**_chosen(args, ServerOptions), "count": len(found)}
     from impi.launch.server.loop import run_server
 
     _keep_modules()
+
     return run_server(
         made(ServerOptions, **chosen),
         environ=os.environ,
         stdout=io.StringIO(),  # standard output is the program's alone
         stderr=sys.stderr,
-        clients=lambda endpoint, environ: slurm.make_commands(found, parts, endpoint, environ),
+        clients=lambda endpoint, environ: slurm.make_commands(
+            found, parts, endpoint, environ
+        ),
     )
 
 
@@ -221,23 +331,34 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
     Raises:
         UsageError: a wrong argument.
     """
+
     from impi.launch.server.appfile import make_commands
     from impi.launch.server.parts import exported, lines_of, told
     from impi.launch.start.nodes import HERE
 
     parts = read_parts(argv)
+
+    # The words of the first client again: options of the server stand among them.
     args = parser.read(split(argv)[0])
     if args.file:
-        raise UsageError("-file goes with -server COUNT, whose clients it lists: leave it out, or name no program")
+        raise UsageError(
+            "-file goes with -server COUNT, whose clients it lists: leave it out, or name no program"
+        )
+
     lines = lines_of(parts)
     for line in lines:
         local = line.host == HERE
-        _check_part(parser, line.client, line.arguments, is_local=local, alone=len(lines) == 1)
+        _check_part(
+            parser, line.client, line.arguments, is_local=local, alone=len(lines) == 1
+        )
+
     chosen = {**_chosen(args, ServerOptions), "count": len(lines)}
+    # A client takes a name or a network there, too, but the server listens on an address.
     if args.interface:
         from impi.rank.vendors.interfaces import address_of
 
         chosen["interface"] = address_of(args.interface)
+
     options = made(ServerOptions, **chosen)
     if args.explain:
         for text in told(lines):
@@ -246,12 +367,17 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
     def commands(endpoint: str, environ: Mapping[str, str]) -> list[Command]:
         if options.verbose:
             print(f"impirun: the server listens on {endpoint}", file=sys.stderr)
-        return make_commands(lines, endpoint, {**environ, EXPORT: names} if names else environ)
 
+        return make_commands(
+            lines, endpoint, {**environ, EXPORT: names} if names else environ
+        )
+
+    # Variables of -x have to reach the impirun of a client on another machine first.
     names = ",".join(filter(None, [os.environ.get(EXPORT, ""), *exported(parts)]))
     from impi.launch.server.loop import run_server
 
     _keep_modules()
+
     return run_server(
         options,
         environ=os.environ,
@@ -261,73 +387,115 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
     )
 
 
-def _check_part(parser: _ImpirunParser, client: int, words: Sequence[str], *, is_local: bool, alone: bool) -> None:
-    """UsageError: the client of a part is none; it says which one, unless it is alone."""
+def _check_part(
+    parser: _ImpirunParser,
+    client: int,
+    words: Sequence[str],
+    *,
+    is_local: bool,
+    alone: bool,
+) -> None:
+    """Check the words of one part.
+
+    Raises:
+        UsageError: they make no client, or this machine has no library for it; the sentence names
+            the client, unless it is the only one.
+    """
     try:
+        # Nothing listens yet, so any address stands for the server's.
         args = parser.read(["-client", str(client), "server:1", *words])
+
         options = _client_options(args)
         if options.placement.launcher == "outer":
-            raise UsageError("--launcher outer is for a client of its own, started by srun or mpiexec: use -client")
+            raise UsageError(
+                "--launcher outer is for a client of its own, started by srun or mpiexec: use -client"
+            )
+
         if is_local:
-            # One sentence; a client that was started would take all others with it.
+            # Checked before any client starts: a started one that fails would end all others.
             from impi.launch.client.planning import check_here
 
             check_here(options, os.environ)
-    except UsageError as error:
+    except (UsageError, LaunchError) as error:
         raise UsageError(str(error) if alone else f"client {client}: {error}") from None
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; return the exit code."""
     try:
         return _run(argv)
-    except (OSError, MemoryError) as error:
-        from impi.base.exhausted import sentence  # few processes come here
+    except (OSError, MemoryError, RuntimeError) as error:
+        from impi.base.exhausted import sentence  # only a failure needs it
 
         if not (lack := sentence(error)):
             raise
+
         print(f"impirun: {lack}", file=sys.stderr)
+
         return ExitCode.FAILED
 
 
 def _run(argv: Sequence[str] | None) -> int:
     _fill_descriptors()
-    parser = _parser()
+    parser = parser_of_all()
+
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
+        # Before argparse, which cannot read several clients: those of -slurm
+        # stand between colons behind it.
         if (at := _slurm_at(argv)) is not None:
             return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
+
         args = parser.read(argv)
         if args.is_relay:
             from impi.launch.relay.far_end import run_relay
 
             _keep_modules()
-            return run_relay(_relay_options(args), environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
+            return run_relay(
+                _relay_options(args),
+                environ=os.environ,
+                stdout=sys.stdout,
+                stderr=sys.stderr,
+            )
+
         if args.count is None and args.client is None:
             if not argv:
-                raise UsageError("name a program, or one of -server COUNT, -client RANK HOST:PORT, -relay or -slurm")
+                raise UsageError(
+                    "name a program, or one of -server COUNT, -client RANK HOST:PORT, -relay or -slurm"
+                )
+
             return _run_parts(parser, argv)
+
         if args.count is not None and args.client is not None:
-            raise UsageError("either -server COUNT or -client RANK HOST:PORT is needed, not both")
+            raise UsageError(
+                "either -server COUNT or -client RANK HOST:PORT is needed, not both"
+            )
+
         if args.client is not None:
             _check_side(args, "-client", "-server")
             client = _client_options(args)
         else:
             _check_side(args, "-server", "-client")
             if args.program:
-                raise UsageError(f"a server runs no program, but {args.program[0]!r} was named")
+                raise UsageError(
+                    f"a server runs no program, but {args.program[0]!r} was named"
+                )
+
             server = made(ServerOptions, **_chosen(args, ServerOptions))
     except UsageError as error:
         parser.exit(ExitCode.USAGE, f"impirun: {error}; see impirun --help\n")
-    # The two modes are loaded on demand: imports are most of a short job's start.
+
+    # Each mode's modules are loaded on demand: imports take most of a short job's start.
     if args.client is not None:
         from impi.launch.client.session import run_client
 
         _keep_modules()
         return run_client(client, environ=os.environ, stderr=sys.stderr)
+
     from impi.launch.server.loop import run_server
 
     _keep_modules()
+
     return run_server(server, environ=os.environ, stdout=sys.stdout, stderr=sys.stderr)
 
 

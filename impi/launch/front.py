@@ -1,4 +1,8 @@
-"""What the server and a relay have in common: where they listen, and what they print of it."""
+"""Listening and printing for the server and for a relay.
+
+Both print the address at which others reach them, on stdout, as their first line. A script that
+reads that line may then close stdout, so all later words go to stderr.
+"""
 
 from __future__ import annotations
 
@@ -15,41 +19,55 @@ from impi.rank.vendors.interfaces import outgoing_address
 
 ANY: Final = ("0.0.0.0", "::")  # noqa: S104  (compared, not bound)
 """Addresses that stand for all of a machine."""
+_BACKLOG: Final = 1024
 _ANY_IPV6_HOST: Final = "2001:db8::1"
-# An address for documentation: the route to it is the default route.
 
 
 def listen(options: ServerOptions) -> socket.socket:
-    """Return a listening socket.
+    """Return a listening socket that does not block.
 
     Raises:
-        UsageError: the port or the interface is not available.
+        UsageError: the port or the interface is not available; the sentence says what to change.
     """
+
     OPTIONS["port"].check(options.port)
+
     ports = (options.port,) if options.port else options.common.ports
     try:
-        listener = listening(options.common.interface, 128, ports)
+        listener = listening(options.common.interface, _BACKLOG, ports)
     except OSError as error:
         where = f"{options.common.interface or 'this machine'}, port {options.port or 'any'}"
+
         cure = "choose another -port, or leave it to the system"
         if options.common.ports and not options.port:
             cure = "let more ports through with --ports"
+
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             cure = "--interface takes an address of this machine"
-        raise UsageError(f"cannot listen on {where}: {error.strerror or error}; {cure}") from None
+
+        raise UsageError(
+            f"cannot listen on {where}: {error.strerror or error}; {cure}"
+        ) from None
+
     listener.setblocking(False)
+
     return listener
 
 
 def reachable(address: str) -> str:
-    """Return an address for others when listening everywhere: IPv6 only on request."""
+    """Return an address of this machine for others, when ``address`` stands for all of them.
+
+    It is an IPv6 address only if ``address`` is one: IMPI 2.2.1 prints ``a.b.c.d:port``.
+    """
+    # Loopback as an answer: this machine has no way to others by IPv6.
     if address == ANY[1] and (six := outgoing_address(_ANY_IPV6_HOST)) != "::1":
         return six
+
     return outgoing_address()
 
 
 def print_endpoint(what: str, endpoint: str, stdout: TextIO, stderr: TextIO) -> None:
-    """Print where this process, a ``what``, listens; where stdout is closed, to stderr."""
+    """Print where this process, a ``what``, listens; to stderr if stdout is closed."""
     try:
         print(endpoint, file=stdout, flush=True)
     except (OSError, ValueError):
@@ -58,7 +76,7 @@ def print_endpoint(what: str, endpoint: str, stdout: TextIO, stderr: TextIO) -> 
 
 
 def _discard(stream: TextIO) -> None:
-    """Redirect ``stream`` to /dev/null: flushing it at the end would spoil the exit code."""
+    """Redirect ``stream`` to /dev/null: a failed flush at the end would spoil the exit code."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -66,9 +84,9 @@ def _discard(stream: TextIO) -> None:
 
 
 def say(stderr: TextIO, text: str) -> None:
-    """Print to the user; a closed stderr must not end a job."""
+    """Print a line for the user; a closed stderr must not end a job."""
     try:
-        stderr.write(f"{text}\n")  # one write: other threads print, too
+        stderr.write(f"{text}\n")  # in one write, because other threads print, too
         stderr.flush()
     except (OSError, ValueError):
         _discard(stderr)

@@ -1,4 +1,4 @@
-"""Socket helpers for server and clients."""
+"""Sockets of server and clients: endpoints as text, names of addresses, options, whole writes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from impi.base.units import parse_port
 from impi.rank.vendors.dial import without_delay
 
 _LOOKUP_S: Final = 0.5
-_KEEPALIVE: Final = (60, 10, 6)  # seconds of idleness, seconds between probes, and their number
-_KEEPALIVE_PARTS: Final = (3, 5)  # of a limit: the parts that are idleness, and the time between two probes
+# Seconds of idleness, seconds between probes, number of probes
+_KEEPALIVE: Final = (60, 10, 6)
+# A limit of silence divided by these: idleness, and time between probes
+_KEEPALIVE_PARTS: Final = (3, 5)
 
 
 def parse_endpoint(text: str) -> tuple[str, int]:
@@ -26,40 +28,49 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     Raises:
         UsageError: malformed.
     """
+
     host, colon, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
+    # An IPv6 address without brackets, whose last group would be taken for the port.
     elif ":" in host:
         host = ""
+
     number = parse_port(port)
     if not colon or not host or not number:
-        raise UsageError(f"{text!r} is not HOST:PORT; give the line that impirun -server prints", clause="2.2.2")
+        raise UsageError(
+            f"{text!r} is not HOST:PORT; give the line that impirun -server prints",
+            clause="2.2.2",
+        )
+
     return host, number
 
 
 def peer_name(address: str) -> str:
-    """Return the host name of a numeric address, or the address after half a second."""
+    """Return the host name of a numeric address; the address if that takes over half a second."""
+
     found: list[str] = []
 
     def look_up() -> None:
         with suppress(OSError):
             found.append(socket.getnameinfo((address, 0), socket.NI_NAMEREQD)[0])
 
-    # In a thread: a resolver may take long.
+    # In a thread, since a resolver without a server waits for many seconds and has no limit.
     thread = threading.Thread(target=look_up, daemon=True)
     thread.start()
     thread.join(_LOOKUP_S)
+
     return found[0] if found else address
 
 
 class Names:
-    """Looks up names of addresses beside the caller's loop."""
+    """Looks up names of addresses in threads, while the caller's loop goes on."""
 
     def __init__(self) -> None:
         self._lookups: list[threading.Thread] = []
 
     def find(self, address: str, tell: Callable[[str], None]) -> None:
-        """Call ``tell`` with what :func:`peer_name` returns, from another thread."""
+        """Call ``tell`` with the result of :func:`peer_name`, in another thread."""
         thread = threading.Thread(target=lambda: tell(peer_name(address)), daemon=True)
         self._lookups.append(thread)
         thread.start()
@@ -70,22 +81,25 @@ class Names:
 
 
 def set_options(sock: socket.socket, silence_s: float = 0.0) -> None:
-    """Set options for start-up connections: no delay, and keepalive for vanished machines.
+    """Set options of a start-up connection: no delay, and keepalive against vanished machines.
 
     Args:
-        sock: of TCP.
+        sock: a TCP socket.
         silence_s: seconds after which a peer that acknowledges nothing is lost; 0: two minutes.
     """
     idle, interval, count = _KEEPALIVE
     if silence_s:
         idle, interval = (max(1, int(silence_s / parts)) for parts in _KEEPALIVE_PARTS)
-        # Octets under way hold keepalive off, so they need a limit of their own.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * silence_s))
+        # Keepalive sends no probes while octets are unacknowledged, so these need a limit.
+        sock.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * silence_s)
+        )
+
     without_delay(sock, (idle, interval, count))
 
 
 def send_whole(sock: socket.socket, data: bytes, timeout_s: float) -> None:
-    """Write all of ``data`` to a socket that does not block, in at most so many seconds.
+    """Write all of ``data`` to a non-blocking socket within ``timeout_s`` seconds.
 
     Raises:
         OSError: the connection broke, or the time is over.

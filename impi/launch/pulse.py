@@ -1,12 +1,14 @@
-"""Heartbeats: every process of a job that runs says so, and whoever is silent for long is lost.
+"""Heartbeats: each process sends signs of life, and one that is silent for too long is lost.
 
-Server and clients send each other the command BEAT (:mod:`impi.protocol.startup.challenge`),
-impirun and its starters a line each way. The beats of impirun go out from a thread
-(:class:`Pulse`), because the main thread may wait for whoever reads its output. A stopped process
-stops with all its threads.
+A stopped process (SIGSTOP) or a cut link ends no connection, so only silence shows it. Server and
+clients send each other the command BEAT (:mod:`impi.protocol.startup.challenge`), impirun and its
+starters a line each way. impirun's beats come from a thread (:class:`Pulse`), because its main
+thread may block in a write, for instance under ``less``. A stopped process stops with all threads,
+so a beat from a thread still proves that the process runs.
 
-The silence of others is judged by the main thread, and only where nothing is left to be read
-(:func:`is_silent`): an impirun that has itself waited for long finds the beats of that time.
+The main thread judges the silence of others, and only if nothing is left to read
+(:func:`is_silent`): an impirun that has itself been blocked finds the beats of that time in the
+socket. docs/decisions/heartbeats.md has the alternatives.
 """
 
 from __future__ import annotations
@@ -22,34 +24,39 @@ from impi.base.errors import ImpiError
 
 BEAT_S: Final = 2.0
 """Seconds between two beats, and between two looks at those of others."""
-_END_S: Final = 5.0  # the longest wait for the end of the thread, which may be in the middle of a beat
+# Longest wait for the end of the thread, which may be inside a beat
+_END_S: Final = 5.0
 
 
 def silence(limit_s: float) -> str:
-    """Return the words on a process that has been silent for so many seconds."""
+    """Return the end of a sentence about a process that was silent for ``limit_s`` seconds."""
     return f"has not been heard of for {limit_s:g} s: it is stopped, or cut off"
 
 
 def is_silent(descriptor: int, heard: float, limit_s: float) -> bool:
-    """Whether nothing has come for over ``limit_s`` seconds.
+    """Return whether nothing has come for over ``limit_s`` seconds.
 
     Args:
-        descriptor: what it comes by; octets that wait there are a sign of life.
-        heard: the time of the last octets, on the monotonic clock.
-        limit_s: 0: there is no limit.
+        descriptor: the connection; octets that wait there are a sign of life.
+        heard: time of the last octets, on the monotonic clock.
+        limit_s: the limit in seconds; 0: there is none.
     """
+
     if not limit_s or time.monotonic() - heard <= limit_s:
         return False
+
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
+
     return not poll.poll(0)
 
 
 class Pulse:
-    """Calls some functions every :data:`BEAT_S` seconds, from a thread of its own.
+    """Calls functions every :data:`BEAT_S` seconds, in a thread of its own.
 
     Args:
-        beats: they may raise ImpiError and OSError, which the main thread hears of elsewhere.
+        beats: the functions; ImpiError and OSError are ignored, since the main thread sees a lost
+            connection itself.
     """
 
     def __init__(self, *beats: Callable[[], object]) -> None:
@@ -58,7 +65,7 @@ class Pulse:
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
     def start(self) -> None:
-        """Begin; the process must not fork from now on."""
+        """Start the thread. From now on the process must not fork: a lock may be held."""
         self._thread.start()
 
     def stop(self) -> None:

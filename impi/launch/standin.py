@@ -1,4 +1,4 @@
-"""A stand-in for package ``mpi4py`` if not installed: its names besides ``mpi4py.MPI``."""
+"""The package ``mpi4py`` where it is not installed: its names besides ``mpi4py.MPI``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __version__ = "4.1.0"  # the version of the interface that mpi4py.MPI has here
 
 
 class Rc:
-    """Options like ``mpi4py.rc``; setting or calling it changes them."""
+    """The options of ``mpi4py.rc`` with mpi4py's defaults; set attributes, or call it."""
 
     initialize = True
     threads = True
@@ -20,10 +20,11 @@ class Rc:
     errors = "exception"
 
     def __call__(self, **options: object) -> None:
-        """Set options; raises TypeError for one that mpi4py does not have."""
+        """Set options; TypeError: mpi4py has no such option."""
         for name, value in options.items():
             if not hasattr(type(self), name):
                 raise TypeError(f"mpi4py.rc has no option {name!r}")
+
             setattr(self, name, value)
 
 
@@ -31,10 +32,12 @@ rc = Rc()
 
 
 def get_include() -> NoReturn:
-    """Raise ImportError: there are no C headers."""
-    raise ImportError("this mpi4py is impi's stand-in and has no C headers; install mpi4py to compile against it")
+    """Raise ImportError, because there are no C headers."""
+    raise ImportError(
+        "this mpi4py is impi's stand-in and has no C headers; install mpi4py to compile against it"
+    )
 
 
 def get_config() -> dict[str, str]:
-    """Return nothing: there was no compilation."""
+    """Return an empty dictionary, because nothing was compiled."""
     return {}

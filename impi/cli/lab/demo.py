@@ -1,4 +1,4 @@
-"""``impilab demo``: a first verdict on this machine alone, and how to go on."""
+"""``impilab demo``: a first verdict, on this machine only, and commands to go on with."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ That was one MPI job of two clients, three times. Go on:
 
 
 def add_demo(verbs: Verbs, run: Callable[[list[str]], int]) -> None:
-    """Add the verb to the command line of ``impilab``; ``run`` runs another one."""
+    """Add the verb to the command line of ``impilab``; ``run`` runs a command line of impilab."""
     text = "a first run on this machine: no container, no MPI library, a few seconds"
     add_verb(verbs, "demo", partial(_demo, run), {}, help=text)
 
 
 def _demo(run: Callable[[list[str]], int], _options: argparse.Namespace) -> int:
-    code = run(["run", "--backend", "local", *(f"{case}/pure+pure/1x2+1x2" for case in _CELLS)])
+    code = run(
+        ["run", "--backend", "local", *(f"{case}/pure+pure/1x2+1x2" for case in _CELLS)]
+    )
     if code == 0:
         print(_ON)
+
     return code

@@ -1,4 +1,4 @@
-"""Options about labs that several verbs have: lifetimes, builds under test, kept labs."""
+"""Options about labs that several verbs share: lifetimes, builds under test, kept labs."""
 
 from __future__ import annotations
 
@@ -20,44 +20,63 @@ REPLACE: Final[Declared] = {
         "action": "append",
         "default": [],
         "metavar": "VENDOR=PREFIX|IMAGE",
-        "help": "your own build in the place of the usual one: a folder of this machine, or an image of the engine",
+        "help": "your own build, instead of the usual one: a folder of this machine, or an image of the engine",
     }
 }
 
 
 def ttl(default: str) -> Declared:
-    """``--ttl``."""
+    """Return the option ``--ttl`` with a default."""
     return {
         "--ttl": {
             "default": default,
             "metavar": "TIME",
-            "help": f"how long a lab lives at most, as 90m or 4h; {default}",
+            "help": f"longest life of a lab, such as 90m or 4h (default: {default})",
         }
     }
 
 
 def seconds(option: str, text: str, *, least: float = 0.0) -> float:
-    """The seconds of ``90s``, ``15m``, ``2h`` or ``1d``; UsageError: it is no such text."""
+    """Return the seconds in ``90s``, ``15m``, ``2h`` or ``1d``.
+
+    Args:
+        option: name of the option, for the sentence.
+        text: its value.
+        least: smallest allowed number of seconds.
+
+    Raises:
+        UsageError: the text is malformed, or below ``least``.
+    """
     try:
         value = parse_span(text)
     except UsageError as error:
         raise UsageError(f"{option} {text}: {error.message}") from None
+
     if value < least:
         raise UsageError(f"{option} {text}: give {least:g}s or more")
+
     return value
 
 
 def check_health(backend: Backend) -> None:
-    """LabError: something is wrong without which nothing runs; with the cure."""
+    """Check that the backend can run labs; LabError: it cannot, with the cures."""
     sick = [finding for finding in backend.doctor() if not finding.ok and finding.fatal]
     if sick:
         raise LabError(
-            "; ".join(f"{f.subject}: {f.detail} ({f.cure})" if f.cure else f"{f.subject}: {f.detail}" for f in sick)
+            "; ".join(
+                f"{f.subject}: {f.detail} ({f.cure})"
+                if f.cure
+                else f"{f.subject}: {f.detail}"
+                for f in sick
+            )
         )
 
 
 class Keeping:
-    """Keeps labs of cells for their user: :meth:`keep` for the scheduler, :meth:`lines` as text."""
+    """Keeps labs of cells running for the user.
+
+    The scheduler calls :meth:`keep` or :meth:`keep_red`; :meth:`lines` tells the user how to enter.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -66,12 +85,22 @@ class Keeping:
 
     def keep(self, cell: Cell, _verdict: Verdict, lab: Lab) -> bool:
         access = lab.access
+        # Several labs may end at once, in threads of the scheduler,
+        # and each needs a name of its own.
         with self._lock:
-            mine = next((saved.name for saved in list_labs() if saved.access.lab == access.lab), None)
-            saved = save_lab(mine or free_name(cell.hash, self._backend.inventory.find()), access)
+            mine = next(
+                (saved.name for saved in list_labs() if saved.access.lab == access.lab),
+                None,
+            )
+            saved = save_lab(
+                mine or free_name(cell.hash, self._backend.inventory.find()), access
+            )
+
+        # In this order: close() removes a lab, but only lets go of one that is held.
         lab.hold()
         lab.close()
         self._kept[cell.id] = saved
+
         return True
 
     def keep_red(self, cell: Cell, verdict: Verdict, lab: Lab) -> bool:
@@ -81,4 +110,9 @@ class Keeping:
         return self._kept.get(cell.id)
 
     def lines(self, cells: Iterable[Cell]) -> list[str]:
-        return [line for cell in cells if (saved := self._kept.get(cell.id)) is not None for line in way_in(saved)]
+        return [
+            line
+            for cell in cells
+            if (saved := self._kept.get(cell.id)) is not None
+            for line in way_in(saved)
+        ]

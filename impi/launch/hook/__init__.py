@@ -1,1 +1,1 @@
-"""The folder at the head of the PYTHONPATH of procs."""
+"""The folder that stands first on the PYTHONPATH of procs, for its ``sitecustomize``."""

@@ -1,8 +1,8 @@
 """The lines of PMI-1: ``cmd=put kvsname=job key=a value=b``; blocks end with ``endcmd``.
 
-The draft leaves the wire open; this is that of MPICH's *simple* client since its first release.
-Values contain no blank, with one exception: the words of ``abort``. So a word without ``=`` belongs
-to the value before it.
+The draft of PMI fixes calls in C and no octets. These are the lines that MPICH's *simple* client
+has sent since its first release. Values contain no blank, with one exception: the message of
+``abort``. So a word without ``=`` belongs to the value before it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from impi.base.records import record
 MOST_LINE: Final = 1 << 16
 """Longest line in octets; MPICH's own clients send at most 4096."""
 MOST_BLOCK: Final = 1 << 12
-"""Most lines of a block: a spawn has one for each argument."""
+"""Most lines in a block: a spawn has one line for each argument."""
 NAME_MAX: Final = 256
 KEY_MAX: Final = 64
 VALUE_MAX: Final = 1024
-"""Longest names of spaces, keys and values in octets, those of Hydra."""
+"""Longest names of spaces, keys and values in octets, the same as Hydra's."""
 
 
 @record
 class Query:
-    """One command of a client, or one answer."""
+    """One command of a client, or one answer of a manager."""
 
     command: str
     fields: Mapping[str, str]
@@ -35,25 +35,32 @@ class Query:
         try:
             return self.fields[name]
         except KeyError:
-            raise PeerError(f"a PMI command {self.command!r} came without {name!r}") from None
+            raise PeerError(
+                f"a PMI command {self.command!r} came without {name!r}"
+            ) from None
 
     def number(self, name: str) -> int:
-        """Return a field that is a number; PeerError: it is missing or none."""
+        """Return a field as a number; PeerError: it is missing or no number."""
+
         text = self.text(name)
+
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdecimal() and len(digits) < 11):
-            raise PeerError(f"a PMI command {self.command!r} came with {name}={text[:32]!r}, which is no number")
+            raise PeerError(
+                f"a PMI command {self.command!r} came with {name}={text[:32]!r}, which is not a number"
+            )
+
         return int(text)
 
 
 def encode(command: str, **fields: object) -> bytes:
-    """Return a line; a value that would break it is the caller's mistake."""
+    """Return the line of a command. Values must have no blank and no newline, unchecked here."""
     words = [f"cmd={command}", *(f"{name}={value}" for name, value in fields.items())]
     return (" ".join(words) + "\n").encode()
 
 
 class QueryReader:
-    """Cuts what one connection sends into queries."""
+    """Cuts the octets of one connection into queries."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -67,26 +74,37 @@ class QueryReader:
         """Yield the queries that ``data`` completes.
 
         Raises:
-            PeerError: it is no PMI-1, or too long.
+            PeerError: the octets are not PMI-1, or a line or block is too long.
         """
         self._received += data
         while (end := self._received.find(b"\n")) >= 0:
             line = bytes(self._received[:end])
+
             del self._received[: end + 1]
             if (query := self._line(line)) is not None:
                 yield query
+
+        # A line without an end must not fill the memory.
         if len(self._received) > MOST_LINE:
-            raise PeerError(f"a line of PMI has more than {MOST_LINE} octets", octets=bytes(self._received[:32]))
+            raise PeerError(
+                f"a line of PMI has more than {MOST_LINE} octets",
+                octets=bytes(self._received[:32]),
+            )
 
     def _line(self, line: bytes) -> Query | None:
         if len(line) > MOST_LINE:
-            raise PeerError(f"a line of PMI has more than {MOST_LINE} octets", octets=line[:32])
+            raise PeerError(
+                f"a line of PMI has more than {MOST_LINE} octets", octets=line[:32]
+            )
+
         try:
             text = line.decode()
         except UnicodeDecodeError:
-            raise PeerError("a line of PMI is no text", octets=line) from None
+            raise PeerError("a line of PMI is not text", octets=line) from None
+
         if self._block is None and not text.startswith("mcmd="):
             return _query(text, line) if text.strip() else None
+
         return self._line_of_block(text, line)
 
     def _line_of_block(self, text: str, line: bytes) -> Query | None:
@@ -95,17 +113,22 @@ class QueryReader:
             self._block = None
             command = block[0][1] if block[0][0] == "mcmd" else ""
             return Query(command, dict(block[1:]), tuple(block[1:]))
+
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise PeerError("a line of a PMI block is not NAME=VALUE", octets=line)
+
         if len(block) >= MOST_BLOCK:
             raise PeerError(f"a block of PMI has more than {MOST_BLOCK} lines")
+
         block.append((name, value))
+
         return None
 
 
 def _query(text: str, line: bytes) -> Query:
     found: dict[str, str] = {}
+
     last = ""
     for part in text.split():
         name, equals, value = part.partition("=")
@@ -114,7 +137,9 @@ def _query(text: str, line: bytes) -> Query:
             last = name
         elif last:
             found[last] += f" {part}"
+
     command = found.pop("cmd", "")
     if not command or not text.lstrip().startswith("cmd="):
         raise PeerError("a line of PMI does not begin with cmd=", octets=line)
+
     return Query(command, found)

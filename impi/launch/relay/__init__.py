@@ -1,1 +1,1 @@
-"""``impirun -relay`` and its other end: connections for hosts that accept none."""
+"""``impirun -relay`` and its near end: connections to hosts that cannot accept any."""

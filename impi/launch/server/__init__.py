@@ -1,1 +1,1 @@
-"""``impirun -server``: the rendezvous process of a job, also where it starts the clients itself."""
+"""``impirun -server``: the rendezvous process of a job, which may also start the clients."""

@@ -4,9 +4,9 @@ stdout gets one line, ``a.b.c.d:port``, before any client comes (IMPI 2.2.1). Ev
 to stderr, because a script may close stdout after that line.
 
 How it works: :func:`run_server` makes the machine, which knows the protocol and no socket, then
-listens and prints the address. :class:`_Loop` turns until there is an exit code. A turn hands what
-came on each connection to the machine, acts on the events that this gives (close a connection, end
-the job), and writes what the machine has for each connection (:class:`_Connections`).
+listens and prints the address. :class:`_Loop` turns until there is an exit code. A turn hands the
+octets of each connection to the machine (:class:`_Connections`), which gives events. It acts on
+these (close a connection, end the job), and writes what the machine has for each connection.
 With ``-file`` the loop also reads the starters of clients (:class:`_OwnClients`). At the end
 :meth:`_Loop._see_off` closes all connections first: that tells clients that the job is over.
 """
@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from typing import Final, TextIO
 
 from impi.base.errors import LaunchError, UsageError
@@ -38,7 +37,13 @@ from impi.launch.start import warm
 from impi.launch.start.program import Command
 from impi.protocol.options import ServerOptions
 from impi.protocol.settings import AUTH_KEY, AUTH_NONE, AUTH_SECRET
-from impi.protocol.startup.auth import Method, find_credentials, names_key, none_warning, parse_preference
+from impi.protocol.startup.auth import (
+    Method,
+    find_credentials,
+    names_key,
+    none_warning,
+    parse_preference,
+)
 from impi.protocol.startup.names import NameTold
 from impi.protocol.startup.server import (
     AuthenticatedByNone,
@@ -52,24 +57,24 @@ from impi.protocol.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.rank.doors.strangers import Guesses, Refusals, Strangers
+from impi.rank.doors.entrance import Entrance
 from impi.rank.vendors.dial import quick_ack, show_endpoint
 
 _CHUNK: Final = 1 << 16
+# Shortest wait for a silent client whose octets are still to be read.
 _SOON_S: Final = 0.05
-# Shortest wait while a client is silent whose octets are still to be read.
 
+# Time between two lines about missing clients.
 _TURN_S: Final = 10.0
-# Longest time between two looks at what is waited for.
 
-_FAREWELL_S: Final = 1.0
 # Time for all clients to read why the job fails.
+_FAREWELL_S: Final = 1.0
 
+# Time for the server's own clients to end by themselves after the job.
 _CLIENTS_END_S: Final = 20.0
-# Time for clients of this server to end after the job, before they are ended.
 
+# The same if one of them is stopped, and so never ends by itself.
 _OTHERS_END_S: Final = 3.0
-# The same if one of them is stopped, which does not end by itself.
 
 
 def run_server(
@@ -82,19 +87,22 @@ def run_server(
 ) -> int:
     """Serve one job to its end.
 
-    ``clients``: makes the commands of own clients, from the server's address and the variables.
+    SIGINT and SIGTERM end it, too, if you call this in the main thread. With ``clients`` or
+    ``-file`` this process must have no other children: at the end everything below it is ended.
 
-    SIGINT and SIGTERM end it, too, in the main thread. With own clients this process must have no
-    other children: at the end everything below it is ended.
+    Args:
+        clients: makes the commands of the server's own clients, from its address and the variables.
 
     Returns:
-        0: every client has sent FINI; the code of the client that failed first, 1 if it told none;
-            4: the job could not begin (each with one sentence on stderr); 130 or 143:
-            signal.
+        0: every client has sent FINI. 4: the job could not begin. 130 or 143: a signal has come.
+            Else it is the code of the client that failed first, or 1 if it gave none. A sentence is
+            on stderr.
     """
     try:
+        # These mistakes are found before the address is printed: a script that has read that
+        # line takes the server for started.
         environ = _with_secret(environ) if options.file or clients else environ
-        preference = _preference(options)
+        preference = _auth_preference(options)
         machine = ServerMachine(
             options.count,
             find_credentials(environ, preference),
@@ -107,22 +115,37 @@ def run_server(
     except UsageError as error:
         say(stderr, f"Error: {error}")
         return ExitCode.USAGE
+
     with ExitStack() as stack:
         stack.enter_context(listener)
         interrupts = stack.enter_context(Interrupts(passes=True))
+        # The kernel queues connections since listen(), so a client may
+        # come as soon as the line is out.
         address, port = listener.getsockname()[:2]
         shown = reachable(address) if address in ANY else address
+
         print_endpoint("server", show_endpoint(shown, port), stdout, stderr)
         try:
             where = show_endpoint(shown, port)
-            commands = clients(where, environ) if clients else make_commands(lines, where, environ)
+
+            commands = (
+                clients(where, environ)
+                if clients
+                else make_commands(lines, where, environ)
+            )
             if any(command.here for command in commands):
-                # Forks of this process are its clients: load their modules once.
+                # Clients on this machine are forks of this process, and need not load these again.
                 import impi.launch.client.session  # noqa: F401
 
-                warm.load_for([command.spec["argv"] for command in commands if command.here])
+                warm.load_for(
+                    [command.spec["argv"] for command in commands if command.here]
+                )
+
             loop = _Loop(machine, listener, interrupts, stderr, options, commands)
+            # Both close() and the stack close the listener, which is harmless. After an error above
+            # only the stack does.
             stack.callback(loop.close)
+
             return loop.run()
         except LaunchError as error:
             say(stderr, f"Error: {error}")
@@ -130,118 +153,191 @@ def run_server(
 
 
 def _with_secret(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables for clients of ``-file``: with a secret of their own if none is set.
+    """Return the variables for the server's own clients, with a new secret if none is set.
 
-    A secret in a file of this machine goes to them as it is.
+    If the secret is in a file, they get its content: other machines may not have the file.
 
     Raises:
         UsageError: that file cannot be read.
     """
+    # A choice of the user stays as it is: a secret, a key in clear, or no method at all.
     if any(option.variable in environ for option in (AUTH_SECRET, AUTH_KEY, AUTH_NONE)):
         return {**environ, AUTH_SECRET.variable: AUTH_SECRET.of(environ)}
+
     return {**environ, AUTH_SECRET.variable: os.urandom(16).hex()}
 
 
-def _preference(options: ServerOptions) -> tuple[Method, ...] | None:
+def _auth_preference(options: ServerOptions) -> tuple[Method, ...] | None:
     if options.tls and options.common.auth is not None:
         raise UsageError("--tls sets -auth 30 itself: leave out one of the two")
+
     if options.tls:
         return (Method.TLS,)
-    return None if options.common.auth is None else parse_preference(options.common.auth)
+
+    return (
+        None if options.common.auth is None else parse_preference(options.common.auth)
+    )
 
 
 class _ServedConnection:
-    def __init__(self, *, sock: socket.socket, address: str, heard: float, paused_until: float | None) -> None:
-        self.sock, self.address = sock, address
-        self.heard, self.paused_until = heard, paused_until
+    def __init__(
+        self, number: int, sock: socket.socket, address: str, port: int
+    ) -> None:
+        self.number, self.sock, self.address, self.port = number, sock, address, port
+        self.heard = time.monotonic()
         self.unsent: memoryview | bytes = b""
 
 
+class _Locked:
+    """A selector for callbacks that run while a lock is held."""
+
+    def __init__(self, selector: selectors.BaseSelector, lock: threading.Lock) -> None:
+        self._selector, self._lock = selector, lock
+
+    def register(
+        self,
+        fileobj: socket.socket | Interrupts,
+        events: int,
+        data: Callable[[], object],
+    ) -> None:
+        def call() -> None:
+            with self._lock:
+                data()
+
+        self._selector.register(fileobj, events, call)
+
+    def unregister(self, fileobj: socket.socket | Interrupts) -> None:
+        self._selector.unregister(fileobj)
+
+    def await_room(self, sock: socket.socket, waits: bool) -> None:
+        """Wake the loop when a socket has room for octets, if ``waits``; else do not."""
+        key = self._selector.get_key(sock)
+
+        # A socket with room is always ready for writing. Watched without
+        # need, it would make the loop spin.
+        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if waits else 0)
+        if key.events != wanted:
+            self._selector.modify(sock, wanted, key.data)
+
+
 class _Connections:
-    """Connections of strangers and clients, by numbers: descriptors are used again.
+    """Connections of strangers and clients. Each has a new number, since descriptors come again.
 
     Args:
-        machine: gets to know of each, and has the octets for them.
-        selector: of the loop, with the number as data.
+        machine: is told of each connection, and has the octets to send on it.
+        listener: the socket that accepts them; it belongs to this object from now on.
+        selector: the loop's.
         silence_s: seconds after which a peer that acknowledges nothing is lost.
         report: prints one sentence.
+        handle: takes each event of the machine.
+        members: the number of clients that are awaited.
     """
 
     def __init__(
         self,
         machine: ServerMachine,
-        selector: selectors.BaseSelector,
+        listener: socket.socket,
+        selector: _Locked,
         silence_s: float,
         report: Callable[[str], None],
+        handle: Callable[[ServerEvent], None],
+        members: int,
     ) -> None:
         self.open: dict[int, _ServedConnection] = {}
-        self.strangers: Strangers[int] = Strangers()
-        self.refusals = Refusals(report)
-        self._machine, self._selector, self._silence_s = machine, selector, silence_s
+        self._machine, self._selector, self._silence_s, self._handle = (
+            machine,
+            selector,
+            silence_s,
+            handle,
+        )
         self._numbers = itertools.count()
-        self._guesses = Guesses()
+        self.entrance: Entrance[_ServedConnection] = Entrance(
+            listener,
+            selector,
+            members,
+            make=self._add_connection,
+            read=self._read_octets,
+            show=show_endpoint,
+            warn=report,
+            end=self._forget_connection,
+            told="closed a connection of {peer}, which {why}",
+        )
 
-    def accept(self, listener: socket.socket) -> None:
-        accepted = self.strangers.accept(listener)
-        if accepted is not None:
-            sock, peer, port = accepted
-            set_options(sock, self._silence_s)
-            conn, now = next(self._numbers), time.monotonic()
-            pause_s = self._guesses.pause_s(peer)
-            self.open[conn] = _ServedConnection(sock=sock, address=peer, heard=now, paused_until=now + pause_s)
-            self.strangers.add(conn, peer)
-            self._machine.connected(conn, show_endpoint(peer, port), peer)
-        while (surplus := self.strangers.surplus()) is not None:
-            self._drop(surplus, "was closed to make room for others")
+    def _add_connection(
+        self, sock: socket.socket, address: str, port: int
+    ) -> _ServedConnection:
+        set_options(sock, self._silence_s)
+        connection = _ServedConnection(next(self._numbers), sock, address, port)
+        self.open[connection.number] = connection
+        # The entrance registers the socket after this call: the machine must know a connection
+        # before its octets come.
+        self._machine.connected(
+            connection.number, show_endpoint(address, port), address
+        )
+
+        return connection
+
+    def _forget_connection(self, connection: _ServedConnection) -> None:
+        # The entrance closes strangers by itself, for their age or for room. The end of a client
+        # comes from the machine, which has forgotten it by then.
+        if self._machine.is_stranger(connection.number):
+            self._machine.eof(connection.number)
+
+        del self.open[connection.number]
+        connection.sock.close()
 
     def turn(self) -> None:
-        """Close what has had its time, and begin to read from connections whose pause is over."""
-        for conn in self.strangers.overdue():
-            self._drop(conn, "has not said in time which client it is")
-        now = time.monotonic()
-        for conn, connection in self.open.items():
-            if connection.paused_until is not None and connection.paused_until <= now:
-                connection.paused_until = None
-                self._selector.register(connection.sock, selectors.EVENT_READ, conn)
+        """Close strangers whose time is over, and read from connections whose pause is over."""
+        self.entrance.turn()
 
     def patience(self) -> float:
         """Return the seconds until :meth:`turn` or a silent client needs the loop again."""
-        now, soonest = time.monotonic(), self.strangers.patience
+        now, soonest = time.monotonic(), self.entrance.patience
         for conn, connection in self.open.items():
-            if connection.paused_until is not None:
-                soonest = min(soonest, connection.paused_until - now)
-            # On time: a client that sees its channels cut, and not why, gives the server a second.
+            # The loop must wake on time: a client that sees its channels cut waits only a second
+            # for the server to say why.
             if self._silence_s and self._machine.beats(conn):
-                soonest = min(soonest, max(connection.heard + self._silence_s - now, _SOON_S))
+                soonest = min(
+                    soonest, max(connection.heard + self._silence_s - now, _SOON_S)
+                )
+
         return soonest
 
-    def read(self, conn: int) -> bytes | None:
-        """Return the octets that have come; empty: its end; None: nothing for now."""
-        connection = self.open[conn]
-        try:
-            data = connection.sock.recv(_CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return None
-        except OSError:
-            data = b""  # a reset is an end
-        self.strangers.spoke(conn)
+    def _read_octets(self, connection: _ServedConnection) -> None:
+        data = self.entrance.receive(connection, _CHUNK)
+        if data is None:
+            return
+
+        self.entrance.spoke(connection)
         connection.heard = time.monotonic()
-        quick_ack(connection.sock)  # some clients write label and value apart
-        return data
+        # Some clients write label and value apart, and wait for this between them.
+        quick_ack(connection.sock)
+
+        conn = connection.number
+        for event in (
+            self._machine.receive_data(conn, data) if data else self._machine.eof(conn)
+        ):
+            self._handle(event)
+
+        # Dropped last: the event for the end of a stranger looks the connection up by its number.
+        if not data:
+            self.entrance.drop(connection)
 
     def write_all(self) -> None:
+        # A connection from an address that has guessed is paused, and in no selector
+        # yet: await_room() would raise.
         for conn, connection in self.open.items():
-            if connection.paused_until is not None:
-                continue
-            self.write(conn)
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.unsent else 0)
-            if self._selector.get_key(connection.sock).events != wanted:
-                self._selector.modify(connection.sock, wanted, conn)
+            if self.entrance.reads(connection):
+                self.write(conn)
+                self._selector.await_room(connection.sock, len(connection.unsent) > 0)
 
     def write(self, conn: int) -> None:
-        """Write until nothing is left or the socket is full; the machine bounds the rest."""
+        """Write until nothing is left or the socket is full; the machine bounds what remains."""
         connection = self.open[conn]
-        while unsent := connection.unsent or memoryview(self._machine.data_to_send(conn)):
+        # Octets that a full socket has not taken go first: the machine gives out each octet once.
+        while unsent := connection.unsent or memoryview(
+            self._machine.data_to_send(conn)
+        ):
             connection.unsent = b""
             try:
                 connection.unsent = unsent[connection.sock.send(unsent) :]
@@ -249,37 +345,41 @@ class _Connections:
                 connection.unsent = unsent
             except OSError:
                 return  # a reset: the read side reports it
+
             if connection.unsent:
                 return
 
     def part(self, event: ConnectionRefused | NameTold) -> None:
-        """Write the last octets to one that is no client, and close its connection."""
+        """Write the last octets to a peer that is not a client, and close its connection."""
+
+        # One attempt and no wait: a peer that reads nothing must not hold up the job.
         connection = self.open[event.conn]
-        if isinstance(event, ConnectionRefused):
-            if event.guessed:
-                self._guesses.add(connection.address)
-            self.refusals.tell(connection.address, event.kind, f"closed the connection of {event.reason}")
         with suppress(OSError):
             connection.sock.send(event.last)
-        self.close(event.conn)
 
-    def _drop(self, conn: int, why: str) -> None:
-        self._machine.eof(conn)
-        address = self.open[conn].address
-        self.refusals.tell(address, why, f"a connection of {address} {why}")
-        self.close(conn)
+        if isinstance(event, ConnectionRefused):
+            sentence = f"closed the connection of {event.reason}"
+            self.entrance.refuse(
+                connection, event.kind, sentence=sentence, guess=event.guessed
+            )
+
+        self.close(event.conn)
 
     def say_farewell(self) -> None:
         """Write to all clients why the job fails, and read on until they have closed.
 
-        Octets that nobody has read would make the end a reset, which discards those on the way.
+        Closing a socket with unread octets sends a reset, and a reset discards what is under way.
         """
+        # The waits below do no harm: the job is over, and together they last a second.
         self.write_all()
+
         until = time.monotonic() + _FAREWELL_S
         for conn, connection in self.open.items():
+            # A stranger that never closes would use up the time of the clients.
             if self._machine.is_stranger(conn):
                 continue
-            with suppress(OSError):  # it is gone, or does not close in time
+
+            with suppress(OSError):  # the client is gone, or does not close in time
                 connection.sock.shutdown(socket.SHUT_WR)
                 while (left := until - time.monotonic()) > 0:
                     connection.sock.settimeout(left)
@@ -287,71 +387,103 @@ class _Connections:
                         break
 
     def close(self, conn: int) -> None:
-        connection = self.open.pop(conn)
-        self.strangers.discard(conn)
-        if connection.paused_until is None:
-            self._selector.unregister(connection.sock)
-        connection.sock.close()
+        """Close a connection. Idempotent."""
+        if (connection := self.open.get(conn)) is not None:
+            self.entrance.drop(connection)
 
     def close_all(self) -> None:
+        """Close all connections, and the listener. Idempotent."""
         for conn in list(self.open):
             self.close(conn)
 
+        self.entrance.shut()
+
 
 class _OwnClients:
-    """The clients that the server has started itself, and their ends; there may be none."""
+    """The clients that the server itself has started, if any, and their ends."""
 
     def __init__(
-        self, commands: Sequence[Command], selector: selectors.BaseSelector, silence_s: float, grace_s: float
+        self,
+        commands: Sequence[Command],
+        selector: selectors.BaseSelector,
+        silence_s: float,
+        grace_s: float,
     ) -> None:
         self.input = Source(selector)
-        # A client that ends has procs that end, too.
-        self.children = Children(commands, selector, self.input, silence_s, grace_s=grace_s + SLACK_S)
+        # A client has more time than it gives its procs: else it is killed before they have ended.
+        self.children = Children(
+            commands, selector, self.input, silence_s, grace_s=grace_s + SLACK_S
+        )
         self.end_s = _CLIENTS_END_S + grace_s
         self.failed: int | None = None
         self._commands, self._selector, self._silence_s = commands, selector, silence_s
 
     def start(self) -> None:
-        """Start all.
+        """Start them all.
 
         Raises:
-            LaunchError: one could not be started.
+            LaunchError: a client could not be started.
         """
         if self._commands:
             self.children.start()
 
     @property
     def failure(self) -> str:
-        return str(self.children.error or self.children.lost or self.children.failure or "")
+        return str(
+            self.children.error or self.children.lost or self.children.failure or ""
+        )
 
     @property
     def trouble(self) -> str:
-        """A failure while the job runs, where a client that has been stopped counts, too.
+        """The sentence about a failure while the job runs, or about a client that is stopped.
 
-        What is stopped below a client is the client's to tell: it knows the rank.
+        A stopped process below a client is not reported here: the client knows its rank.
         """
         stopped = self.children.stopped
-        told = stopped.told(self._silence_s) if stopped is not None and stopped.title else ""
+        told = (
+            stopped.told(self._silence_s)
+            if stopped is not None and stopped.title
+            else ""
+        )
+
         return self.failure or told
 
     def await_end(self, interrupts: Interrupts) -> str:
-        """Wait until all have ended, not too long; return the failure of one, or nothing."""
-        # After a failed start or a signal, clients learn it from the lost connection.
+        """Wait until all have ended, within a limit; return the failure of one in words, or ""."""
+
+        # If a start has failed or a signal has come, the closed connections tell clients to end.
         give_up = time.monotonic() + self.end_s
-        while self.children.running and time.monotonic() < give_up and interrupts.signum is None:
+        while (
+            self.children.running
+            and time.monotonic() < give_up
+            and interrupts.signum is None
+        ):
             self._turn(0.1)
-        late = "a client that it started has not ended after the job" if self.children.running else ""
+
+        late = (
+            "a client that it started has not ended after the job"
+            if self.children.running
+            else ""
+        )
+
         return self.failure or late
 
     def code(self) -> int:
-        """Return the exit code of the one that failed first; of others none is known."""
+        """Return the exit code of the client that failed first, if the server has started it.
+
+        Else it is 1.
+        """
         first = self.children.failure.status if self.children.failure is not None else 0
-        status = first if self.failed is None else self.children.statuses.get(self.failed, 0)
+        status = (
+            first if self.failed is None else self.children.statuses.get(self.failed, 0)
+        )
+
         return exit_code(status or ExitCode.FAILED)
 
     def close(self) -> None:
         if self._commands:
             self.children.end(self._turn)
+
         self.children.close()
 
     def _turn(self, seconds: float) -> None:
@@ -372,15 +504,27 @@ class _Loop:
         options: ServerOptions,
         commands: Sequence[Command],
     ) -> None:
-        self._machine, self._listener = machine, listener
+        self._machine = machine
         self._interrupts, self._stderr, self._options = interrupts, stderr, options
         self._selector = selectors.DefaultSelector()
         silence_s = options.common.heartbeat_timeout_s
-        self._connections = _Connections(machine, self._selector, silence_s, self._report)
-        self._own = _OwnClients(commands, self._selector, silence_s, options.common.grace_s)
-        # Held while the main thread has machine and sockets in hand: the pulse writes, too.
+        # Held while the main thread uses machine and sockets, since the pulse writes, too. It is
+        # free while that thread serves a starter, whose output may wait for a reader.
         self._lock = threading.Lock()
-        self._pulse = Pulse(self._beat)
+        self._locked = _Locked(self._selector, self._lock)
+        self._connections = _Connections(
+            machine,
+            listener,
+            self._locked,
+            silence_s,
+            self._report,
+            self._handle_event,
+            options.count,
+        )
+        self._own = _OwnClients(
+            commands, self._selector, silence_s, options.common.grace_s
+        )
+        self._pulse = Pulse(self._send_heartbeats)
         self._names = Names()
         self._waiting_since = time.monotonic()
         self._exit_code: int | None = None
@@ -389,9 +533,7 @@ class _Loop:
 
     def close(self) -> None:
         self._pulse.stop()
-        self._connections.close_all()
-        self._connections.strangers.close()
-        self._connections.refusals.summary()
+        self._connections.entrance.close()
         self._names.wait()
         self._own.close()
         self._selector.close()
@@ -400,120 +542,140 @@ class _Loop:
         """Run until there is an exit code and the server's own clients have ended.
 
         Raises:
-            LaunchError: one of these could not be started.
+            LaunchError: one of its own clients could not be started.
         """
-        self._selector.register(self._interrupts, selectors.EVENT_READ, self._interrupted)
+
+        self._locked.register(self._interrupts, selectors.EVENT_READ, self._on_signal)
+        # Before the pulse: a process with threads must not fork, and each starter would be a new
+        # Python.
         self._own.start()
-        accept = partial(self._connections.accept, self._listener)
-        self._selector.register(self._listener, selectors.EVENT_READ, accept)
+
         self._pulse.start()
+        # A turn reads, judges and then writes. So silence is judged after everything here was read,
+        # and answers leave in the turn of their questions.
         while self._exit_code is None:
-            for key, events in self._selector.select(self._patience()):
-                self._serve(key, events)
+            for key, _ in self._selector.select(self._seconds_to_wait()):
+                key.data()
+
             with self._lock:
                 self._connections.turn()
                 self._check_silence()
                 self._connections.write_all()
+
+            # Once the job is over its clients end, which must not count as another failure.
             if self._exit_code is None:
                 self._pass_signals()
                 self._check_own()
                 self._tell_who_is_missing()
-        self._connections.refusals.summary()
+
+        self._connections.entrance.summary()
+
         return self._see_off(self._exit_code)
 
-    def _patience(self) -> float:
-        return max(0.0, min(self._own.input.turn(), self._connections.patience(), BEAT_S))
+    def _seconds_to_wait(self) -> float:
+        return max(
+            0.0, min(self._own.input.turn(), self._connections.patience(), BEAT_S)
+        )
 
-    def _serve(self, key: selectors.SelectorKey, events: int) -> None:
-        if isinstance(key.data, int):
-            with self._lock:
-                if key.data in self._connections.open and events & selectors.EVENT_READ:
-                    self._read(key.data)
-        elif key.fileobj in (self._listener, self._interrupts):
-            with self._lock:
-                key.data()
-        else:
-            key.data()  # of a starter, whose output may wait for its reader: not under the lock
-
-    def _beat(self) -> None:
-        """Tell clients and starters that this server runs; from the thread of the pulse."""
+    def _send_heartbeats(self) -> None:
+        """Send heartbeats to clients and starters; in the thread of the pulse."""
         with self._lock:
+            # After the end the main thread writes the farewell, and holds no lock for it.
             if self._exit_code is None:
                 self._machine.beat()
                 for conn in self._connections.open:
                     self._connections.write(conn)
+
         self._own.children.beat()
 
     def _check_silence(self) -> None:
         self._own.children.check_silence()
+
         limit_s = self._options.common.heartbeat_timeout_s
         for conn, connection in list(self._connections.open.items()):
-            if self._machine.beats(conn) and is_silent(connection.sock.fileno(), connection.heard, limit_s):
+            if self._machine.beats(conn) and is_silent(
+                connection.sock.fileno(), connection.heard, limit_s
+            ):
                 self._own.end_s = _OTHERS_END_S
-                for event in self._machine.lose(conn, f"its impirun {silence(limit_s)}"):
-                    self._handle(event)
+                for event in self._machine.lose(
+                    conn, f"its impirun {silence(limit_s)}"
+                ):
+                    self._handle_event(event)
 
     def _tell_who_is_missing(self) -> None:
         missing = self._machine.missing()
         if missing and time.monotonic() - self._waiting_since >= _TURN_S:
             self._waiting_since = time.monotonic()
-            self._report(f"waiting for client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}")
+            self._report(
+                f"waiting for client{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))}"
+            )
 
-    def _interrupted(self) -> None:
+    def _on_signal(self) -> None:
         self._interrupts.drain()
         if self._interrupts.signum is not None and self._exit_code is None:
             name = signal.Signals(self._interrupts.signum).name
-            phase = "while the job was running" if self._started else "before start-up was complete"
-            self._fail(f"the server was ended by {name}, {phase}", 128 + self._interrupts.signum)
+            phase = (
+                "while the job was running"
+                if self._started
+                else "before start-up was complete"
+            )
+            self._fail_job(
+                f"the server was ended by {name}, {phase}",
+                128 + self._interrupts.signum,
+            )
 
     def _pass_signals(self) -> None:
-        """Pass signals on once the clients have joined: before, one may die of them."""
+        """Pass signals on once start-up is complete: before that they may kill a client."""
         if self._started:
             for number in self._interrupts.passed():
                 self._own.children.pass_on(number)
                 self._interrupts.passed_on(number)
 
     def _check_own(self) -> None:
-        # A machine that survives sees the end of the connection.
+        # In a resilient job the end of a client's connection is its loss, and the job goes on.
         if not self._machine.survives and (why := self._own.trouble):
-            self._fail(why, ExitCode.FAILED)
+            self._fail_job(why, ExitCode.FAILED)
 
-    def _fail(self, why: str, code: int) -> None:
+    def _fail_job(self, why: str, code: int) -> None:
         self._machine.fail(why, code)
         say(self._stderr, f"Error: {why}")
         self._exit_code = code
 
     def _see_off(self, code: int) -> int:
-        """Wait for the last output of own clients; return the exit code with theirs."""
+        """Wait for the last output of the server's own clients, and return the job's exit code."""
+
         if code:
             self._connections.say_farewell()
+
+        # The listener is closed, too, because a late client would wait in its queue.
         self._connections.close_all()
+        # After a signal this descriptor stays readable, and would make await_end() spin. That looks
+        # at the signal's number.
         self._selector.unregister(self._interrupts)
-        self._selector.unregister(self._listener)
-        # Close first: a late client would else wait in the queue.
-        self._listener.close()
+
+        # Only their ends tell whether these clients have succeeded.
+        # Meanwhile their last output is printed.
         why = self._own.await_end(self._interrupts)
         if code == 0 and why and not self._survived:
             say(self._stderr, f"Error: {why}")
             code = ExitCode.FAILED
+
+        # 1 is also the code of a client that was lost without a word. If the server has started
+        # that client, its exit status tells more.
         return self._own.code() if code == ExitCode.FAILED else code
 
-    def _read(self, conn: int) -> None:
-        data = self._connections.read(conn)
-        if data is None:
-            return
-        for event in self._machine.receive_data(conn, data) if data else self._machine.eof(conn):
-            self._handle(event)
-        if not data and conn in self._connections.open:
-            self._connections.close(conn)
-
-    def _handle(self, event: ServerEvent) -> None:
+    def _handle_event(self, event: ServerEvent) -> None:
         match event:
             case AuthenticatedByNone(conn):
+                # The warning of 2.3.3 has the host's name. A resolver may
+                # take seconds, so a thread asks it.
                 address = self._connections.open[conn].address
-                self._names.find(address, lambda name: say(self._stderr, none_warning(name, address)))
+                self._names.find(
+                    address, lambda name: say(self._stderr, none_warning(name, address))
+                )
             case ClientJoined(conn, client, peer):
-                self._connections.strangers.discard(conn)
+                self._connections.entrance.welcome(self._connections.open[conn])
+                # As long as clients come, the user need not be told who is missing.
                 self._waiting_since = time.monotonic()
                 session = " in a TLS session" if self._options.tls else ""
                 self._report_more(f"client {client} has joined from {peer}{session}")
@@ -524,9 +686,13 @@ class _Loop:
                 self._report_more("start-up is complete")
             case ClientFinished(conn, client):
                 self._report_more(f"client {client} has finished")
+                # FINI has no answer, and the server may close this socket at once (IMPI 2.3.7).
                 self._connections.close(conn)
             case ClientLost(_, reason, lost):
                 self._report(f"{reason}; the job goes on without")
+
+                # The end of that client's process is then no failure of the
+                # job, if the server has started it.
                 self._survived = True
                 if lost is not None:
                     self._connections.close(lost)

@@ -1,1 +1,1 @@
-"""How a program is started: its nodes and environment, the MPI library's prefix and launcher."""
+"""The start of a program: its nodes and environment, the MPI library's prefix and launcher."""

@@ -1,6 +1,8 @@
-"""What the system shows of a process: its command line and variables, those of another program.
+"""Let ps and /proc show another command line and other variables for this process.
 
-ps, and whoever reads /proc, would take a fork for the program that it is a fork of.
+Without that, ps and readers of /proc would take a forked proc for the program that it is a fork of.
+The kernel reads both texts from the process's own memory, between addresses that prctl can set
+(PR_SET_MM). So the words of the program are put into new memory, and the addresses point there.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from typing import Final
 _PR_SET_MM: Final = 35
 _MAP: Final = 14
 _MAP_SIZE: Final = 15
-_MOST_NAME: Final = 15  # octets of a process's name
+_MOST_NAME: Final = 15  # most octets of a process's name in the kernel
 
-# prctl_mm_map of linux/prctl.h; fields of /proc/self/stat that hold the addresses, from proc(5).
+# Members of prctl_mm_map (linux/prctl.h), and the field of /proc/self/stat with each address
+# (proc(5)). All must be given at once, so those that stay are read there.
 _ADDRESSES: Final = {
     "start_code": 26,
     "end_code": 27,
@@ -42,35 +45,62 @@ class _Map(ctypes.Structure):
     )
 
 
-_kept: list[ctypes.Array[ctypes.c_char]] = []  # what the kernel shows
+_kept: list[ctypes.Array[ctypes.c_char]] = []  # the memory that the kernel shows
 
 
 @cache
 def possible() -> bool:
-    """Whether the kernel lets a process say what is shown of it: Linux 3.18, CHECKPOINT_RESTORE."""
+    """Return whether the kernel has the call: since Linux 3.18, with CHECKPOINT_RESTORE."""
     size = ctypes.c_uint32()
     libc = ctypes.CDLL(None)
-    return libc.prctl(_PR_SET_MM, _MAP_SIZE, ctypes.byref(size), 0, 0) == 0 and size.value == ctypes.sizeof(_Map)
+
+    return libc.prctl(
+        _PR_SET_MM, _MAP_SIZE, ctypes.byref(size), 0, 0
+    ) == 0 and size.value == ctypes.sizeof(_Map)
 
 
 def show(argv: Sequence[str], env: Mapping[str, str]) -> bool:
     """Let the system show this process as a program with these arguments and variables.
 
-    Return whether it does.
+    Returns:
+        Whether the kernel has accepted that.
     """
-    words = [[os.fsencode(word) for word in argv], [os.fsencode(f"{name}={env[name]}") for name in env]]
-    shown = [ctypes.create_string_buffer(b"".join(word + b"\0" for word in part)) for part in words]
+
+    words = [
+        [os.fsencode(word) for word in argv],
+        [os.fsencode(f"{name}={env[name]}") for name in env],
+    ]
+    shown = [
+        ctypes.create_string_buffer(b"".join(word + b"\0" for word in part))
+        for part in words
+    ]
+
     _kept[:] = shown
     with suppress(OSError), open("/proc/self/comm", "wb") as file:  # noqa: PTH123
         file.write(os.fsencode(argv[0]).rpartition(b"/")[2][:_MOST_NAME])
+
+    # From the last bracket on: the name before it may have blanks and brackets itself.
     with open("/proc/self/stat", "rb") as file:  # noqa: PTH123
         fields = file.read().rpartition(b")")[2].split()
+
     libc = ctypes.CDLL(None)
     libc.sbrk.restype = ctypes.c_void_p
-    found = {name: int(fields[number - 3]) for name, number in _ADDRESSES.items() if number}
+    found = {
+        name: int(fields[number - 3]) for name, number in _ADDRESSES.items() if number
+    }
+
+    # The end of the heap is in no field of /proc.
     found["brk"] = libc.sbrk(0) or 0
     for name, buffer in zip(("arg", "env"), shown, strict=True):
         found[f"{name}_start"] = ctypes.addressof(buffer)
-        found[f"{name}_end"] = ctypes.addressof(buffer) + len(buffer) - 1  # without the zero that ctypes adds
+        # Without the zero that ctypes adds
+        found[f"{name}_end"] = ctypes.addressof(buffer) + len(buffer) - 1
+
+    # Neither the auxiliary vector nor the program's file changes: a
+    # size of 0, and -1 as descriptor.
     layout = _Map(**found, auxv=None, auxv_size=0, exe_fd=0xFFFFFFFF)
-    return bool(libc.prctl(_PR_SET_MM, _MAP, ctypes.byref(layout), ctypes.sizeof(layout), 0) == 0)
+
+    return bool(
+        libc.prctl(_PR_SET_MM, _MAP, ctypes.byref(layout), ctypes.sizeof(layout), 0)
+        == 0
+    )

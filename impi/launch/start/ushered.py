@@ -1,6 +1,8 @@
-"""What the usher (``impi/cabi/usher.c``) calls in a process that needs or has another libmpi.
+"""The usher's Python side (``impi/cabi/usher.c``), for processes with another libmpi than ours.
 
-A program behind a script begins anew with our library, as the same program does without the script.
+A program behind a script begins anew with our library, exactly as it would without the script: the
+same functions find out its ABI and its mode. A process that has already used another libmpi can
+only be reported to impirun.
 """
 
 from __future__ import annotations
@@ -25,19 +27,34 @@ FOREIGN: Final = (
 
 
 def begin() -> None:
-    """Execute the program ``sys.argv[1]`` with arguments ``sys.argv[2:]``, its own name first, and
-    with our library; end this process if that cannot be."""
+    """Execute the program ``sys.argv[1]`` with our library; its ``argv`` is ``sys.argv[2:]``.
+
+    If that is impossible, tell impirun why, and end this process.
+    """
+
     program, *argv = sys.argv[1:]
-    os.environ["LD_PRELOAD"] = os.environ.pop(PRELOAD, "")
+
+    # The usher has kept LD_PRELOAD from this Python, and put it here for the program. Not for a
+    # compiler that this Python starts: a tool that needs libmpi would make that a program of MPI.
+    environ = {**os.environ, "LD_PRELOAD": os.environ.pop(PRELOAD, "")}
+    environ.pop(PRELOAD, None)
     try:
-        found = program_file(program, os.environ)
+        found = program_file(program, environ)
         if found is None:
             _fail(FOREIGN.format(title=Path(program).name))
-        names, _ = preloads(found, os.environ, os.environ.get(BEHIND, ""))
+
+        names, _ = preloads(found, environ, environ.get(BEHIND, ""))
     except ImpiError as error:
         _fail(str(error))
-    preload = ":".join([os.environ["LD_PRELOAD"], *wrappers(found), *names])
-    environ = {**os.environ, "LD_PRELOAD": preload, STANDS_IN: found.abi, USHERED: str(os.getpid())}
+
+    # Tools first, then libraries of the program that wrap MPI functions, then ours.
+    preload = ":".join([environ["LD_PRELOAD"], *wrappers(found), *names])
+    # execve() keeps the process id, by which the usher knows that this program has begun anew.
+    environ |= {
+        "LD_PRELOAD": preload,
+        STANDS_IN: found.abi,
+        USHERED: str(os.getpid()),
+    }
     os.execve(program, argv, environ)
 
 
@@ -47,6 +64,7 @@ def tell() -> None:
         title = Path(f"/proc/{os.getppid()}/exe").readlink().name
     except OSError:
         title = "a program"
+
     _fail(FOREIGN.format(title=title))
 
 

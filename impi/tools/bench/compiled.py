@@ -1,4 +1,4 @@
-"""The programs in C: compiled as a user of each vendor does, once a run."""
+"""Compile the programs in C as a user of each vendor does, once for each run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS: Final = 120.0
 
 
 def is_compiled(program: str) -> bool:
-    """Whether a program of :data:`PROGRAMS` is text for a compiler."""
+    """Return whether a program of :data:`PROGRAMS` is C source."""
     return program.endswith(".c")
 
 
@@ -31,31 +31,46 @@ def executable(program: str, vendor: str) -> str:
 
     Args:
         program: a file of :data:`PROGRAMS`, such as ``usual.c``.
-        vendor: whose ranks run it; one without a library, as ``pure``, has impicc.
+        vendor: the vendor whose ranks run it; impicc compiles for ``pure``, which has no library.
 
     Raises:
         LaunchError: there is no compiler, or it failed.
     """
+
     command = [sys.executable, "-m", "impi.cli.impicc"]
     if backed(vendor).has_library:
         command = [str(find(vendor, "", os.environ).prefix / "bin" / "mpicc")]
+
     target = Path(_folder().name) / f"{Path(program).stem}-{vendor}"
     argv = [*command, "-O2", "-o", str(target), str(PROGRAMS / program)]
     _compile(argv, {**os.environ, "PYTHONPATH": ROOT})
+
     return str(target)
 
 
 def _compile(argv: list[str], environ: Mapping[str, str]) -> None:
     try:
-        ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        ended = subprocess.run(
+            argv,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise LaunchError(f"{argv[0]} compiles nothing: {error}; without a compiler use --languages python") from None
+        raise LaunchError(
+            f"{argv[0]} compiles nothing: {error}; without a compiler use --languages python"
+        ) from None
+
     if ended.returncode:
         words = " ".join(ended.stderr.split())[-200:]
-        raise LaunchError(f"{argv[0]} failed: {words}; without a compiler use --languages python")
+        raise LaunchError(
+            f"{argv[0]} failed: {words}; without a compiler use --languages python"
+        )
 
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Lasts until this process ends."""
+    """Return a temporary folder that is removed when this process ends."""
     return tempfile.TemporaryDirectory(prefix="impi-bench-")

@@ -1,4 +1,4 @@
-"""Time profiles of our jobs: each rank under cProfile, and the functions that took most time."""
+"""Time profiles of our jobs: each rank under cProfile, and the most expensive functions."""
 
 from __future__ import annotations
 
@@ -21,36 +21,48 @@ from impi.tools.bench.timed_jobs import Imp
 class Hot:
     """One function, in all ranks of a job together."""
 
-    where: str  # file, line and name of a Python function; the name alone of others
+    where: str  # file, line and name of a Python function; name of a builtin
     calls: int
-    seconds: float  # seconds in the function itself, without callees; the profiler adds some to each call
+    # Seconds in the function itself, without callees; profiling adds to each call
+    seconds: float
     share: float  # share of all ranks' time, from 0 to 1
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder if it is not there.
+    """Make the folder for profiles if there is none.
 
     Raises:
-        UsageError: it cannot be made, is none, or nothing can be written into it.
+        UsageError: it cannot be made, is not a folder, or cannot be written.
     """
     try:
         folder.mkdir(exist_ok=True)
     except FileExistsError:
-        raise UsageError(f"--profile {folder} is no folder; name one, or one to be made") from None
+        raise UsageError(
+            f"--profile {folder} is not a folder; name one, or one to be made"
+        ) from None
     except OSError as error:
-        raise UsageError(f"--profile {folder} cannot be made: {error.strerror}; name another folder") from None
+        raise UsageError(
+            f"--profile {folder} cannot be made: {error.strerror}; name another folder"
+        ) from None
+
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"--profile {folder} cannot be written into; name another folder")
+        raise UsageError(
+            f"--profile {folder} cannot be written into; name another folder"
+        )
 
 
-def profiled(experiments: Sequence[Experiment], folder: Path) -> Iterator[tuple[str, Imp]]:
-    """Yield file name prefixes (measure, vendors, from the second on a number) and IMPI jobs.
+def profiled(
+    experiments: Sequence[Experiment], folder: Path
+) -> Iterator[tuple[str, Imp]]:
+    """Yield the IMPI jobs in Python, each with a prefix for its files.
 
-    Programs in C have no profile of Python.
+    The prefix has the measure and the vendors, and a number from a measure's second job on.
     """
     seen: Counter[str] = Counter()
     for experiment in experiments:
-        if isinstance(experiment.ours, Imp) and not is_compiled(experiment.ours.argv[0]):
+        if isinstance(experiment.ours, Imp) and not is_compiled(
+            experiment.ours.argv[0]
+        ):
             name = f"{experiment.name}-{experiment.vendors}"
             seen[name] += 1
             name += f"-{seen[name]}" if seen[name] > 1 else ""
@@ -58,33 +70,46 @@ def profiled(experiments: Sequence[Experiment], folder: Path) -> Iterator[tuple[
 
 
 def run_profiled(job: Imp) -> list[Path]:
-    """Run the job once; the file of each rank, in the order of ranks.
+    """Run a job once; return the profile of each rank, in the order of ranks.
 
     Raises:
         LaunchError: the job failed.
     """
-    files = [Path(f"{job.profile}-rank{rank}.prof") for rank in range(sum(client.procs for client in job.clients))]
+
+    files = [
+        Path(f"{job.profile}-rank{rank}.prof")
+        for rank in range(sum(client.procs for client in job.clients))
+    ]
+    # A profile of an earlier run must not be taken for one of this.
     for file in files:
         file.unlink(missing_ok=True)
+
     job.run()
     if missing := [file for file in files if not file.exists()]:
-        raise LaunchError(f"{job.title} has left no {missing[0]}; is there room in that folder?")
+        raise LaunchError(
+            f"{job.title} has written no {missing[0]}; check the space in that folder"
+        )
+
     return files
 
 
 def hottest(files: Sequence[Path], most: int) -> list[Hot]:
-    """The functions with the largest self time, at most so many."""
+    """Return at most ``most`` functions with the largest time of their own."""
+
     stats: Any = pstats.Stats(*map(str, files))
     whole = stats.total_tt or 1.0
     found = [
         Hot(where=_named(*function), calls=calls, seconds=own, share=own / whole)
         for function, (_, calls, own, _, _) in stats.stats.items()
     ]
+
     return sorted(found, key=lambda hot: hot.seconds, reverse=True)[:most]
 
 
 def _named(file: str, line: int, name: str) -> str:
+    # The name by which pstats has builtins.
     if file == "~":
         return name
+
     path = Path(file)
     return f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name}:{line} {name}"

@@ -1,4 +1,4 @@
-"""A run as a picture: every ratio with its quartiles and its bound, a panel for each measure."""
+"""Draw a run: every ratio with its quartiles and its bound, in a panel for each measure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,20 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
     Raises:
         UsageError: no row has a ratio, matplotlib is missing, or the file cannot be written.
     """
+
     plt = pyplot()
+
     panels: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         if row.ratio is not None and row.ratio.median > 0:
             panels[f"{row.measure} ({row.better} is better)"].append(row)
+
     if not panels:
-        raise UsageError(f"nothing to draw into {path}: no row is held against a reference")
+        raise UsageError(
+            f"nothing to draw into {path}: no row is held against a reference"
+        )
+
+    # Rows are equally high in all panels; 2 for the title and the axis.
     heights = [len(found) + 2 for found in panels.values()]
     figure, axes = plt.subplots(
         len(panels),
@@ -38,9 +45,11 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
         squeeze=False,
         layout="constrained",
     )
+
     figure.suptitle(title, fontsize="medium")
     for (name, found), [panel] in zip(panels.items(), axes, strict=True):
         _panel(panel, name, found)
+
     save_plot(figure, path)
 
 
@@ -50,13 +59,26 @@ def _panel(axes: Any, name: str, rows: Sequence[Row]) -> None:
         ratio = row.ratio
         if ratio is None:
             continue
+
         colour = _COLOURS[row.holds]
         axes.plot([ratio.low, ratio.high], [place, place], color=colour, linewidth=1.5)
         axes.plot([ratio.median], [place], "o", color=colour, markersize=4)
-        axes.annotate(f" {number(ratio.median)}", (ratio.high, place), va="center", fontsize="x-small", color=colour)
+
+        axes.annotate(
+            f" {number(ratio.median)}",
+            (ratio.high, place),
+            va="center",
+            fontsize="x-small",
+            color=colour,
+        )
         if row.bound is not None and row.bound.of == "ratio":
             axes.plot([row.bound.limit], [place], "|", color="black", markersize=9)
-    labels = [" ".join(filter(None, (r.vendors, octets(r.size), r.variant))) + f" / {r.against}" for r in rows]
+
+    labels = [
+        " ".join(filter(None, (r.vendors, octets(r.size), r.variant)))
+        + f" / {r.against}"
+        for r in rows
+    ]
     axes.set_yticks(range(len(rows)), labels, fontsize="x-small")
     axes.set(xscale="log", ylim=(len(rows) - 0.5, -0.5))
     axes.set_xlabel("ratio to the reference; | is the bound", fontsize="x-small")

@@ -1,7 +1,7 @@
 """Plain Python sockets: the reference of ``impi bench``, fixed before any tuning.
 
-Two processes over one TCP connection on loopback, with TCP_NODELAY; nothing of impi is used. A
-packet is 136 octets: a header of 128 (IMPI 3.5) and 8 of user data. Measures, as in OSU's
+Two processes use one TCP connection on loopback, with TCP_NODELAY, and nothing of impi. A packet is
+136 octets: a header of 128 (IMPI 3.5) and 8 of user data. Measures are defined as in OSU's
 benchmarks:
 
 * ``latency``: ping-pong of one packet; half the round trip in us;
@@ -10,8 +10,8 @@ benchmarks:
 * ``rate``: windows of packets, one send call each, received by recv_into into a large buffer, each
   window acknowledged by 4 octets; packets/s.
 
-``spinning`` ends poll a non-blocking socket; others block, as ``bandwidth`` always does. ``python
-rawsockets.py --help`` says more; the result is one JSON object on one line: measure, value, unit,
+``spinning`` ends poll a non-blocking socket; other ends block, and ``bandwidth`` always does. See
+``python rawsockets.py --help``. The result is one line with a JSON object: measure, value, unit,
 spinning, size, window, iterations.
 """
 
@@ -51,11 +51,12 @@ def _receive_all(receive: _Receive, view: memoryview) -> None:
         more = receive(view[got:])
         if not more:
             raise ConnectionError("the other end has closed the connection")
+
         got += more
 
 
 def _send_all(connection: socket.socket, data: bytes) -> None:
-    """Send short data; an end that spins waits here only if the system's buffers are full."""
+    """Send short data; a spinning end waits here only while the system's buffers are full."""
     sent = 0
     while sent < len(data):
         try:
@@ -64,50 +65,82 @@ def _send_all(connection: socket.socket, data: bytes) -> None:
             pass
 
 
-def _latency(connection: socket.socket, receive: _Receive, first: bool, options: argparse.Namespace) -> float:
+def _latency(
+    connection: socket.socket,
+    receive: _Receive,
+    first: bool,
+    options: argparse.Namespace,
+) -> float:
     packet, view = bytes(PACKET), memoryview(bytearray(PACKET))
+
     begin = 0.0
     for iteration in range(options.skip + options.iterations):
+        # The clock begins once caches and TCP's windows are as large as they become.
         if iteration == options.skip:
             begin = time.perf_counter()
+
         if first:
             _send_all(connection, packet)
             _receive_all(receive, view)
         else:
             _receive_all(receive, view)
             _send_all(connection, packet)
+
     return float((time.perf_counter() - begin) / options.iterations / 2 * 1e6)
 
 
-def _bandwidth(connection: socket.socket, receive: _Receive, first: bool, options: argparse.Namespace) -> float:
+def _bandwidth(
+    connection: socket.socket,
+    receive: _Receive,
+    first: bool,
+    options: argparse.Namespace,
+) -> float:
     message, view = bytes(options.size), memoryview(bytearray(options.size))
     acknowledgment = memoryview(bytearray(_ACKNOWLEDGMENT))
+
     begin = 0.0
     for iteration in range(options.skip + options.iterations):
         if iteration == options.skip:
             begin = time.perf_counter()
+
         for _ in range(options.window):
             if first:
                 connection.sendall(message)
             else:
                 _receive_all(receive, view)
+
         if first:
             _receive_all(receive, acknowledgment)
         else:
             _send_all(connection, bytes(_ACKNOWLEDGMENT))
-    return float(options.size * options.window * options.iterations / (time.perf_counter() - begin) / 1e6)
+
+    return float(
+        options.size
+        * options.window
+        * options.iterations
+        / (time.perf_counter() - begin)
+        / 1e6
+    )
 
 
-def _rate(connection: socket.socket, receive: _Receive, first: bool, options: argparse.Namespace) -> float:
+def _rate(
+    connection: socket.socket,
+    receive: _Receive,
+    first: bool,
+    options: argparse.Namespace,
+) -> float:
     packet, view = bytes(PACKET), memoryview(bytearray(_LARGE))
     acknowledgment = memoryview(bytearray(_ACKNOWLEDGMENT))
+
     begin = 0.0
     for iteration in range(options.skip + options.iterations):
         if iteration == options.skip:
             begin = time.perf_counter()
+
         if first:
             for _ in range(options.window):
                 _send_all(connection, packet)
+
             _receive_all(receive, acknowledgment)
         else:
             missing = options.window * PACKET
@@ -115,19 +148,28 @@ def _rate(connection: socket.socket, receive: _Receive, first: bool, options: ar
                 got = receive(view)
                 if not got:
                     raise ConnectionError("the other end has closed the connection")
+
                 missing -= got
+
             _send_all(connection, bytes(_ACKNOWLEDGMENT))
+
     return float(options.window * options.iterations / (time.perf_counter() - begin))
 
 
-_MEASURES = {"latency": (_latency, "us"), "bandwidth": (_bandwidth, "MB/s"), "rate": (_rate, "messages/s")}
+_MEASURES = {
+    "latency": (_latency, "us"),
+    "bandwidth": (_bandwidth, "MB/s"),
+    "rate": (_rate, "messages/s"),
+}
 
 
 def _end(connection: socket.socket, first: bool, options: argparse.Namespace) -> float:
     if options.pin:
         os.sched_setaffinity(0, {options.pin[0 if first else 1]})
+
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     receive = _spinning(connection) if options.spinning else connection.recv_into
+
     return _MEASURES[options.measure][0](connection, receive, first, options)
 
 
@@ -137,6 +179,7 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
     Raises:
         ConnectionError: the other end ended too early.
     """
+
     with socket.create_server(("127.0.0.1", 0)) as listener:
         child = os.fork()
         if not child:
@@ -144,28 +187,58 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
                 with socket.create_connection(listener.getsockname()) as connection:
                     _end(connection, False, options)
             finally:
+                # The fork must not come back to what the parent does after its measurement.
                 os._exit(0)
+
         with listener.accept()[0] as connection:
             value = _end(connection, True, options)
+
     os.waitpid(child, 0)
     names = ("measure", "spinning", "size", "window", "iterations")
-    return {**{name: getattr(options, name) for name in names}, "value": value, "unit": _MEASURES[options.measure][1]}
+
+    return {
+        **{name: getattr(options, name) for name in names},
+        "value": value,
+        "unit": _MEASURES[options.measure][1],
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line: one measure."""
-    parser = argparse.ArgumentParser(description="Measure plain Python sockets over loopback TCP.")
+    """Run the command line, which names one measure."""
+
+    parser = argparse.ArgumentParser(
+        description="Measure plain Python sockets over loopback TCP."
+    )
     parser.add_argument("measure", choices=tuple(_MEASURES))
-    parser.add_argument("--spinning", action="store_true", help="non-blocking sockets, asked again and again")
-    parser.add_argument("--iterations", type=int, default=1000, help="round trips or windows that are timed")
-    parser.add_argument("--skip", type=int, default=100, help="those before, which are not")
-    parser.add_argument("--size", type=int, default=16777216, help="octets of a message of 'bandwidth'")
+    parser.add_argument(
+        "--spinning",
+        action="store_true",
+        help="non-blocking sockets, asked again and again",
+    )
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        default=1000,
+        help="round trips or windows that are timed",
+    )
+    parser.add_argument(
+        "--skip", type=int, default=100, help="those before, which are not"
+    )
+    parser.add_argument(
+        "--size", type=int, default=16777216, help="octets of a message of 'bandwidth'"
+    )
     parser.add_argument("--window", type=int, default=64, help="messages of a window")
-    parser.add_argument("--pin", type=int, nargs=2, metavar="CORE", help="the core of each process")
+    parser.add_argument(
+        "--pin", type=int, nargs=2, metavar="CORE", help="the core of each process"
+    )
+
     options = parser.parse_args(argv)
+    # sendall() takes a blocking socket only.
     if options.measure == "bandwidth" and options.spinning:
         parser.error("bandwidth always blocks: leave --spinning out")
+
     print(json.dumps(measure(options)))
+
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The run that the last release keeps, for comparisons: what users had, beside what they would get.
+"""Find the run that the last release keeps in its tree, to compare a new run with it.
 
-It is of another day and perhaps of another machine, so ratios to references say most.
+It was measured on another day and perhaps on another machine, so compare ratios to references.
 """
 
 from __future__ import annotations
@@ -19,22 +19,27 @@ _SECONDS: Final = 20.0
 def released(checkout: Path = Path(ROOT)) -> tuple[str, Report] | None:
     """Return the last release before this commit, by its tag ``vN...``, and the run in its tree.
 
-    None: there is no release, or it keeps no run.
+    The result is None if there is no release, or no run in its tree.
 
     Raises:
-        UsageError: its run is of another version of the file.
+        UsageError: the run's file has another version.
     """
+
     tag = _git(checkout, "describe", "--tags", "--abbrev=0", "--match=v[0-9]*").strip()
     place = f"{tag}:{FOLDER.relative_to(ROOT)}/{KEPT}"
     text = _git(checkout, "show", place) if tag else ""
+
     return (tag, read(text, place)) if text else None
 
 
 def _git(checkout: Path, *words: str) -> str:
-    """What git prints; nothing where it fails or is not there."""
+    """Return the output of a git command; empty if git fails or is not installed."""
     argv = ["git", "-C", str(checkout), *words]
     try:
-        ended = subprocess.run(argv, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        ended = subprocess.run(
+            argv, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
+
     return ended.stdout if ended.returncode == 0 else ""

@@ -1,4 +1,4 @@
-"""Rows of results: a measure, its reference, and its bound. Pure functions of samples."""
+"""Rows of results: a measure, its reference and its bound, as pure functions of samples."""
 
 from __future__ import annotations
 
@@ -27,29 +27,32 @@ class Spread:
 
 
 def spread(samples: Sequence[float]) -> Spread:
-    """Median and quartiles (linear interpolation, both ends included) of at least one sample."""
+    """Return median and quartiles of at least one sample, interpolated linearly, ends included."""
     if len(samples) == 1:
         return Spread(samples[0], samples[0], samples[0])
+
     low, median, high = statistics.quantiles(samples, n=4, method="inclusive")
+
     return Spread(median, low, high)
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A limit of a median.
+    """A limit for a median.
 
-    The text forms, as in JSON: ``<= 2 x`` (at most twice the reference), ``>= 0.9 x`` (at least 0.9
-    of it), ``<= +3 us`` (at most 3 us more than the reference), ``<= 5 %`` (the value itself).
+    Its forms as text, also in JSON: ``<= 2 x`` (at most twice the reference), ``>= 0.9 x`` (at
+    least 0.9 of it), ``<= +3 us`` (at most 3 us more than the reference), ``<= 5 %`` (the value).
     """
 
     sign: str
     limit: float
-    of: str = "ratio"  # ratio, difference (both of pairs of runs) or value
+    of: str = "ratio"  # ratio or difference, both of pairs of runs, or value
     unit: str = ""
 
     def __str__(self) -> str:
         if self.of == "ratio":
             return f"{self.sign} {self.limit:g} x"
+
         return f"{self.sign} {'+' if self.of == 'difference' else ''}{self.limit:g} {self.unit}"
 
     def holds(self, median: float) -> bool:
@@ -57,32 +60,32 @@ class Bound:
 
 
 def at_most(limit: float, of: str = "ratio", unit: str = "") -> Bound:
-    """An upper bound."""
+    """Return an upper bound."""
     return Bound("<=", limit, of, unit)
 
 
 def at_least(limit: float, of: str = "ratio", unit: str = "") -> Bound:
-    """A lower bound."""
+    """Return a lower bound."""
     return Bound(">=", limit, of, unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measure and its samples, by pairs of runs: ours, and the reference right after it."""
+    """One measure and its samples, in pairs of runs: ours and the reference's right after it."""
 
     measure: str
     vendors: str  # the clients' vendors, such as pure+mpich
     variant: str = ""
-    size: int = 0  # octets of a message; 0 where there is none
+    size: int = 0  # octets of a message; 0: it has none
     unit: str
-    better: str  # lower or higher
+    better: str  # which values are better: lower or higher
     against: str = ""  # the reference; empty if there is none
     bound: Bound | None = None
     values: tuple[float, ...] = ()
     references: tuple[float, ...] = ()
     # Further medians, such as the least and the largest average of a rank.
     extra: Mapping[str, float] = field(default_factory=dict)
-    error: str = ""  # why there is nothing
+    error: str = ""  # why there is no result
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -91,7 +94,9 @@ class Row:
     @property
     def title(self) -> str:
         parts = [self.measure, self.vendors, octets(self.size), self.variant]
-        return " ".join(filter(None, parts)) + (f" against {self.against}" if self.against else "")
+        return " ".join(filter(None, parts)) + (
+            f" against {self.against}" if self.against else ""
+        )
 
     @property
     def value(self) -> Spread | None:
@@ -103,9 +108,13 @@ class Row:
 
     @property
     def ratio(self) -> Spread | None:
-        """Ours divided by the reference, pair by pair; None if there is none or one is 0."""
+        """Ours divided by the reference, pair by pair; None: there is no reference, or one is 0."""
         pairs = list(zip(self.values, self.references, strict=False))
-        return spread([ours / theirs for ours, theirs in pairs]) if pairs and all(self.references) else None
+        return (
+            spread([ours / theirs for ours, theirs in pairs])
+            if pairs and all(self.references)
+            else None
+        )
 
     @property
     def difference(self) -> Spread | None:
@@ -117,32 +126,47 @@ class Row:
         """Whether the bound holds; None without one. An unmeasurable value fails it."""
         if self.bound is None:
             return None
-        of: Spread | None = {"ratio": self.ratio, "difference": self.difference, "value": self.value}[self.bound.of]
+
+        of: Spread | None = {
+            "ratio": self.ratio,
+            "difference": self.difference,
+            "value": self.value,
+        }[self.bound.of]
+
         return of is not None and self.bound.holds(of.median)
 
 
 def octets(size: int) -> str:
-    """A size for people: 8 B, 64 KiB, 16 MiB; empty for 0."""
+    """Return a size for people: 8 B, 64 KiB, 16 MiB; empty for 0."""
     for factor, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= factor and size % factor == 0:
             return f"{size // factor} {name}"
+
     return f"{size} B" if size else ""
 
 
 def row_to_json(row: Row, *, brief: bool = False) -> dict[str, object]:
-    """The row as the object that goes into the list ``rows``.
+    """Return a row as an object of the list ``rows`` in JSON.
 
-    ``brief``: without what :func:`row_from_json` finds again by the samples, of which five digits
-    are kept.
+    Args:
+        row: the row.
+        brief: leave out values that :func:`row_from_json` computes again from the samples, and keep
+            five digits of these.
     """
 
     def median(of: Spread | None) -> float | None:
         return of.median if of else None
 
     def kept(samples: Sequence[float]) -> list[float]:
-        return [float(f"{sample:.5g}") for sample in samples] if brief else list(samples)
+        return (
+            [float(f"{sample:.5g}") for sample in samples] if brief else list(samples)
+        )
 
-    spreads = {name: getattr(row, name) for name in ("value", "reference", "ratio", "difference")}
+    spreads = {
+        name: getattr(row, name)
+        for name in ("value", "reference", "ratio", "difference")
+    }
+
     found: dict[str, object] = {
         "measure": row.measure,
         "vendors": row.vendors,
@@ -158,8 +182,12 @@ def row_to_json(row: Row, *, brief: bool = False) -> dict[str, object]:
     }
     if not brief:
         found |= {name: median(of) for name, of in spreads.items()}
-        found |= {"holds": row.holds, "spread": {name: [of.low, of.high] for name, of in spreads.items() if of}}
+        found |= {
+            "holds": row.holds,
+            "spread": {name: [of.low, of.high] for name, of in spreads.items() if of},
+        }
         found["runs"] = len(row.values)
+
     return found
 
 
@@ -167,7 +195,7 @@ def row_from_json(value: Mapping[str, Any]) -> Row:
     """Read the result of :func:`row_to_json`.
 
     Raises:
-        UsageError: something is missing or of a wrong kind.
+        UsageError: a value is missing, or has a wrong type.
     """
     try:
         samples = value["samples"]
@@ -186,15 +214,22 @@ def row_from_json(value: Mapping[str, Any]) -> Row:
             error=str(value["error"] or ""),
         )
     except KeyError as error:
-        raise UsageError(f"a row is not as 'impi bench' writes it: it has no {error}") from None
+        raise UsageError(
+            f"a row is not as 'impi bench' writes it: it has no {error}"
+        ) from None
     except MALFORMED:
-        raise UsageError("a row is not as 'impi bench' writes it: a value is of a wrong kind") from None
+        raise UsageError(
+            "a row is not as 'impi bench' writes it: a value is of a wrong kind"
+        ) from None
 
 
 def bound_from(text: str) -> Bound:
-    """Read the text form of a bound. ValueError: it is none."""
+    """Read a bound from its text; ValueError: it is malformed."""
+
     sign, limit, unit = text.split()
     if sign not in _SIGNS:
         raise ValueError(f"no bound begins with {sign!r}")
+
     of = "ratio" if unit == "x" else "difference" if limit.startswith("+") else "value"
+
     return Bound(sign, float(limit), of, "" if unit == "x" else unit)

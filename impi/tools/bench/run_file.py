@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from impi import __version__
-from impi.base.errors import LaunchError, UsageError
+from impi.base.errors import LaunchError, UsageError, unread
 from impi.base.machine import commit
 from impi.launch.start.prefix import find
 from impi.tools.bench.rows import Row, row_from_json, row_to_json
@@ -37,15 +37,19 @@ class Report:
 
 def versions(vendors: Sequence[str]) -> dict[str, str]:
     """Return the versions of everything that was measured and is installed."""
+
     found = {"impi": __version__, "python": platform.python_version()}
     if named := commit():
         found["commit"] = named
+
     for name in ("mpi4py", "numpy"):
         with suppress(PackageNotFoundError):
             found[name] = version(name)
+
     for vendor in vendors:
         if vendor != "pure" and (text := _library(vendor)):
             found[vendor] = text
+
     return found
 
 
@@ -54,23 +58,44 @@ def _library(vendor: str) -> str:
         environ = {**os.environ, "MPI4PY_LIBMPI": find(vendor, "", os.environ).library}
     except LaunchError:
         return ""
+
+    # A Python of its own for each vendor: mpi4py opens one library in a process.
     code = "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.Get_library_version())"
     try:
         argv = [sys.executable, "-c", code]
-        ended = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        ended = subprocess.run(
+            argv,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return ""
-    lines = [" ".join(line.split()) for line in ended.stdout.splitlines() if line.strip()]
+
+    lines = [
+        " ".join(line.split()) for line in ended.stdout.splitlines() if line.strip()
+    ]
+
     return lines[0].split(", package:")[0] if lines else ""
 
 
 def save(report: Report, file: Path, *, brief: bool = False) -> None:
-    """Write the file, a row a line; ``brief``: without what follows from the samples.
+    """Write a run to a file, with one line for each row.
+
+    Args:
+        report: the run.
+        file: the file.
+        brief: leave out values that follow from the samples.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: the file cannot be written.
     """
-    when = report.when or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+    when = report.when or datetime.datetime.now(datetime.UTC).isoformat(
+        timespec="seconds"
+    )
     value = {
         "form": _FORM,
         "when": when,
@@ -78,46 +103,66 @@ def save(report: Report, file: Path, *, brief: bool = False) -> None:
         "versions": dict(report.versions),
         "options": dict(report.options),
     }
+    # One line for each row, so that a comparison of two files shows which rows have changed.
     rows = ",\n".join(json.dumps(row_to_json(row, brief=brief)) for row in report.rows)
-    text = json.dumps(value, indent=1).removesuffix("\n}") + f',\n "rows": [\n{rows}\n]\n}}\n'
+
+    text = (
+        json.dumps(value, indent=1).removesuffix("\n}")
+        + f',\n "rows": [\n{rows}\n]\n}}\n'
+    )
     try:
         file.write_text(text, "utf-8")
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}; name another file") from None
+        raise UsageError(
+            f"{file} cannot be written: {error.strerror}; name another file"
+        ) from None
 
 
 def load(file: Path) -> Report:
-    """Read what :func:`save` has written.
+    """Read a file from :func:`save`.
 
     Raises:
-        UsageError: there is no such file, or it is something else.
+        UsageError: there is no such file, or it has another content.
     """
     try:
         text = file.read_text("utf-8")
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
+        raise unread(file, error) from None
     except ValueError:
         text = ""
+
     return read(text, str(file))
 
 
 def read(text: str, file: str) -> Report:
-    """Read the text of a file that :func:`save` has written; ``file`` is its name.
+    """Read the text of a file from :func:`save`; ``file`` is its name for sentences.
 
     Raises:
-        UsageError: it is something else.
+        UsageError: the text has another content.
     """
+
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        raise UsageError(f"{file} is not JSON; name a file that 'impi bench --json' has written") from None
+        raise UsageError(
+            f"{file} is not JSON; name a file that 'impi bench --json' has written"
+        ) from None
+
     if not isinstance(value, dict) or value.get("form") != _FORM:
-        raise UsageError(f"{file} is not of 'impi bench --json', or of another version of it ({_FORM} is needed)")
+        raise UsageError(
+            f"{file} is not of 'impi bench --json', or of another version of it ({_FORM} is needed)"
+        )
+
     if not isinstance(value.get("rows"), list):
         raise UsageError(f"{file} has no list 'rows'; it was cut off or edited")
+
     try:
         rows = tuple(row_from_json(row) for row in value["rows"])
     except UsageError as error:
-        raise UsageError(f"{file}: {error.message}; it was cut off or edited, so measure again") from None
+        raise UsageError(
+            f"{file}: {error.message}; it was cut off or edited, so measure again"
+        ) from None
+
     parts = {name: value.get(name) or {} for name in ("machine", "versions", "options")}
+
     return Report(rows=rows, when=str(value.get("when", "")), **parts)

@@ -21,16 +21,26 @@ def draw(rows: Sequence[CollectiveRow | StartupRow], path: Path, title: str) -> 
     Raises:
         UsageError: matplotlib is missing, or the file cannot be written.
     """
+
     plt = pyplot()
     axis, label = _axis(rows)
+
     curves: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for row in rows:
         for name, seconds in _points(row, axis):
             curves[name].append((_value(row, axis), seconds))
+
     figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
     for name, points in curves.items():
         points.sort()
-        axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=4, label=name)
+        axes.plot(
+            [x for x, _ in points],
+            [y for _, y in points],
+            marker="o",
+            markersize=4,
+            label=name,
+        )
+
     axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds", title=title)
     ticks = sorted({_value(row, axis) for row in rows})
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
@@ -46,12 +56,17 @@ def draw_comparison(comparison: Comparison, path: Path, title: str) -> None:
     Raises:
         UsageError: as :func:`draw`.
     """
+
     plt = pyplot()
     rows = comparison.rows
-    figure, axes = plt.subplots(figsize=(6.4, 1.2 + 0.26 * len(rows)), layout="constrained")
+
+    figure, axes = plt.subplots(
+        figsize=(6.4, 1.2 + 0.26 * len(rows)), layout="constrained"
+    )
     for offset, name in ((-0.2, "measured"), (0.2, "predicted")):
         places = [at + offset for at in range(len(rows))]
         axes.barh(places, [getattr(row, name) for row in rows], height=0.4, label=name)
+
     names = [f"{row.what} {row.size} B" if row.size else row.what for row in rows]
     axes.set_yticks(range(len(rows)), names, fontsize="small")
     axes.set(xscale="log", xlabel="seconds", title=title)
@@ -66,21 +81,33 @@ def _axis(rows: Sequence[CollectiveRow | StartupRow]) -> tuple[str, str]:
     for axis, label in names.items():
         if len({_value(row, axis) for row in rows}) > 1:
             return axis, label
+
     return "procs", "processes"
 
 
 def _value(row: CollectiveRow | StartupRow, axis: str) -> int:
     if axis == "size":
         return row.case.size if isinstance(row, CollectiveRow) else 0
+
     return row.shape.size if axis == "procs" else len(row.shape.clients)
 
 
 def _points(row: CollectiveRow | StartupRow, axis: str) -> list[tuple[str, float]]:
     clients = len(row.shape.clients)
-    place = f"{clients} client{'s'[: clients != 1]}" if axis != "clients" else f"{row.shape.size} procs"
+
+    place = (
+        f"{clients} client{'s'[: clients != 1]}"
+        if axis != "clients"
+        else f"{row.shape.size} procs"
+    )
     if isinstance(row, StartupRow):
         o = row.outcome
         parts = {"labels exchanged": o.negotiated, "ready": o.danced}
-        return [(f"{part}, hosts per {row.kind}, {place}", time / SECOND) for part, time in parts.items()]
+        return [
+            (f"{part}, hosts per {row.kind}, {place}", time / SECOND)
+            for part, time in parts.items()
+        ]
+
     size = "" if axis == "size" else f" {row.case.size} B"
+
     return [(f"{row.name}{size}, {place}", row.outcome.time / SECOND)]

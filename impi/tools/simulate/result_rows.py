@@ -14,7 +14,18 @@ from impi.tools.simulate.model.network import Network
 from impi.tools.simulate.model.shape import Limits, Shape
 from impi.tools.simulate.virtual_startup import StartUp
 
-COLLECTIVE_HEAD = ("collective", "size", "clients", "procs", "hosts", "time", "hops", "messages", "packets", "octets")
+COLLECTIVE_HEAD = (
+    "collective",
+    "size",
+    "clients",
+    "procs",
+    "hosts",
+    "time",
+    "hops",
+    "messages",
+    "packets",
+    "octets",
+)
 STARTUP_HEAD = (
     "clients",
     "procs",
@@ -40,9 +51,11 @@ class CollectiveRow:
 
     @property
     def name(self) -> str:
-        """The operation, and the algorithm where one was chosen: ``bcast=chain/65536``."""
+        """The operation, with the algorithm if one was chosen: ``bcast=chain/65536``."""
         algorithm = self.case.algorithm(len(self.shape.clients))
-        return f"{self.case.operation}={algorithm}" if algorithm else self.case.operation
+        return (
+            f"{self.case.operation}={algorithm}" if algorithm else self.case.operation
+        )
 
     def cells(self) -> tuple[str, ...]:
         o = self.outcome
@@ -83,7 +96,7 @@ class CollectiveRow:
 
 @dataclass(frozen=True, slots=True)
 class StartupRow:
-    """One start."""
+    """One start-up."""
 
     shape: Shape
     kind: HostKind
@@ -103,7 +116,10 @@ class StartupRow:
 
     def as_object(self) -> dict[str, Any]:
         o = self.outcome
-        times = {name: getattr(o, name) / SECOND for name in ("joined", "negotiated", "told", "danced")}
+        times = {
+            name: getattr(o, name) / SECOND
+            for name in ("joined", "negotiated", "told", "danced")
+        }
         return {
             **_place(self.shape, self.kind),
             **times,
@@ -118,8 +134,13 @@ class StartupRow:
         }
 
 
-def as_json(what: str, rows: Sequence[CollectiveRow | StartupRow], network: Network, limits: Limits) -> dict[str, Any]:
-    """All of a run; the network's times in picoseconds, its rates in octets a second."""
+def as_json(
+    what: str,
+    rows: Sequence[CollectiveRow | StartupRow],
+    network: Network,
+    limits: Limits,
+) -> dict[str, Any]:
+    """Return a run for JSON; the network's times are in picoseconds, rates in octets a second."""
     return {
         "simulated": what,
         "network": asdict(network),
@@ -129,4 +150,9 @@ def as_json(what: str, rows: Sequence[CollectiveRow | StartupRow], network: Netw
 
 
 def _place(shape: Shape, kind: HostKind) -> dict[str, Any]:
-    return {"clients": len(shape.clients), "procs": shape.size, "topology": str(shape), "hosts": kind}
+    return {
+        "clients": len(shape.clients),
+        "procs": shape.size,
+        "topology": str(shape),
+        "hosts": kind,
+    }

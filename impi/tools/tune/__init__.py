@@ -1,6 +1,6 @@
 """``impi tune``: measure the network between hosts, predict each algorithm's cost, and decide.
 
-``measure`` is the program of every proc; ``plogp`` holds its results; ``models`` has the closed
-formulas; ``choice`` makes a table by them; ``jobs`` starts the measuring job; ``table`` shows
-predictions beside measurements.
+``jobs`` starts the measuring job, and ``measure`` is the program of its procs. ``plogp`` has the
+parameters that result. ``models`` has the closed formulas, and ``choice`` makes a table of
+decisions from them. ``table`` shows predictions beside measurements.
 """

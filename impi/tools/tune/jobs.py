@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from impi.base.errors import UsageError
+from impi.base.errors import UsageError, unread
 from impi.base.manifests import backed
 from impi.base.units import parse_count
 from impi.protocol.startup.facts import MAX_CLIENTS
@@ -18,20 +18,22 @@ from impi.tools.local_job import LOOPBACK, LocalJob
 from impi.tools.tune.plogp import MEASUREMENT
 
 Layout = tuple[tuple[str, int], ...]
-"""For each client the vendor and its number of procs."""
+"""Vendor and number of procs of each client."""
 
 _LIMIT_S: Final = 3600.0
 _OURS: Final = ("IMPI_AUTH_NONE", "IMPI_AUTH_KEY", "IMPI_TUNING", "IMPI_VERIFY")
 
 
 def parse_layout(text: str) -> Layout:
-    """``mpich:1,openmpi:2,pure`` as vendors and numbers of procs.
+    """Parse a list such as ``mpich:1,openmpi:2,pure`` of vendors and numbers of procs.
 
     Raises:
-        UsageError: it is no such list, or of fewer than two clients.
+        UsageError: the list is malformed, or has fewer than two clients.
     """
+
     if not text:
         raise UsageError("--layout names no client; write such as pure:1,mpich:1")
+
     found = []
     for word in text.split(","):
         vendor, colon, procs = word.partition(":")
@@ -39,11 +41,19 @@ def parse_layout(text: str) -> Layout:
             backed(vendor)
         except UsageError as error:
             raise UsageError(f"--layout {text}: {error.message}") from None
+
         if colon and not parse_count(procs):
-            raise UsageError(f"--layout {text}: {procs!r} is no number of procs; write such as {vendor}:1")
+            raise UsageError(
+                f"--layout {text}: {procs!r} is not a number of procs; write such as {vendor}:1"
+            )
+
         found.append((vendor, int(procs) if colon else 1))
+
     if not 2 <= len(found) <= MAX_CLIENTS:
-        raise UsageError(f"--layout {text} has {len(found)} client, but there is something to tune from 2 on")
+        raise UsageError(
+            f"--layout {text} has {len(found)} client, but there is something to tune from 2 on"
+        )
+
     return tuple(found)
 
 
@@ -53,32 +63,47 @@ def measure(layout: Layout, *, quick: bool) -> dict[str, Any]:
     Raises:
         LaunchError: the job failed; the message has its last output.
     """
+    # The user's variables would make another job of it than the one to be measured.
     environ = {name: value for name, value in os.environ.items() if name not in _OURS}
+
+    # A secret of this job alone: others on the machine cannot join it.
     environ["IMPI_AUTH_KEY"] = str(secrets.randbits(63))
     with (
         tempfile.TemporaryDirectory(prefix="impi-tune-") as folder,
         LocalJob("the measuring job", environ, _LIMIT_S) as job,
     ):
         measured = Path(folder, "measured")
-        clients = [["-np", str(procs), "--vendor", vendor, "--interface", LOOPBACK] for vendor, procs in layout]
-        program = [sys.executable, "-m", "impi.tools.tune.measure", str(measured), *(["--quick"] if quick else [])]
+        clients = [
+            ["-np", str(procs), "--vendor", vendor, "--interface", LOOPBACK]
+            for vendor, procs in layout
+        ]
+        program = [
+            sys.executable,
+            "-m",
+            "impi.tools.tune.measure",
+            str(measured),
+            *(["--quick"] if quick else []),
+        ]
         job.start_impi(clients, program)
         job.outputs()
+
         return read_measurement(measured)
 
 
 def read_measurement(path: Path) -> dict[str, Any]:
-    """Read the file of ``impi.tools.tune.measure``.
+    """Read a file from ``impi.tools.tune.measure``.
 
     Raises:
-        UsageError: it is no such file.
+        UsageError: the file cannot be read, or has another content.
     """
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise unread(path, error) from None
     except ValueError:
         value = None
+
     if not isinstance(value, dict) or value.get("format") != MEASUREMENT:
-        raise UsageError(f"{path} is no measurement of impi tune")
+        raise UsageError(f"{path} is not a measurement of impi tune")
+
     return value

@@ -1,8 +1,8 @@
-"""The program of every proc of a measuring job: ``python -m impi.tools.tune.measure FILE
-[--quick]``.
+"""The program of a measuring job: ``python -m impi.tools.tune.measure FILE [--quick]``.
 
-Rank 0 of each client takes part, the others wait. Rank 0 of all writes a JSON object to FILE: the
-pLogP parameters of pairs of clients (by Kielmann's method), and each algorithm's time among all.
+Rank 0 of each client takes part, and the other procs wait. Rank 0 of the job writes a JSON object
+to FILE: the pLogP parameters of pairs of clients (by Kielmann's method), and the time of each
+algorithm among all clients.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ MPI: Any = impi.MPI
 _SIZES: Final = (0, 64, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20)
 _OPERATION_SIZES: Final = (64, 1 << 10, 1 << 13, 1 << 16, 1 << 19)
 _TAG: Final = 7
-_ENOUGH_S: Final = 0.1  # for one figure, roughly
+_ENOUGH_S: Final = 0.1  # rough time for one figure
 _LEAST, _MOST = 5, 60
-_WAIT: Final = 3  # round trips that a receiver waits until a message has come for certain
+# Round trips that a receiver waits until a message has come for certain
+_WAIT: Final = 3
 
 
 def _times(run: Callable[[], float], expected: float, quick: bool) -> float:
@@ -45,7 +46,7 @@ def _repeats(expected: float, quick: bool) -> int:
 
 @contextmanager
 def _decided(comm: Any, operation: str, rule: Rule) -> Iterator[None]:
-    """Make ``rule`` the only algorithm of the operation meanwhile; at all ranks alike."""
+    """Make ``rule`` the only algorithm of the operation inside a ``with``, equally at all ranks."""
     comm._algorithms.decide(Decisions.of({operation: (rule,)}))
     try:
         yield
@@ -63,22 +64,29 @@ class _Pair:
         self._nothing = np.zeros(0, np.uint8)
 
     def _agreed(self, value: float) -> float:
+        # Both have to repeat a step equally often, and only one of them reads the clock.
         there = np.array([value])
         (self._comm.Send if self._leads else self._comm.Recv)(there, self._other, _TAG)
         return float(there[0])
 
     def round_trips(self, quick: bool) -> dict[int, float]:
-        """Return seconds by m: m octets there and none back.
+        """Return seconds by m, for m octets there and none back.
 
-        Sizes take turns, since other load comes and goes, and only differences count.
+        Sizes take turns: other load comes and goes, and only differences between sizes count.
         """
+
         data = {octets: np.zeros(octets, np.uint8) for octets in _SIZES}
         found: dict[int, list[float]] = {octets: [] for octets in _SIZES}
+
+        # The first trips warm up, and tell how many more are worth their time.
         warm = sum(self._round_trip(there) for there in data.values())
         for _ in range(_repeats(self._agreed(warm) / len(_SIZES), quick)):
             for octets, there in data.items():
                 found[octets].append(self._round_trip(there))
-        return {octets: self._agreed(median(several)) for octets, several in found.items()}
+
+        return {
+            octets: self._agreed(median(several)) for octets, several in found.items()
+        }
 
     def _round_trip(self, data: Any) -> float:
         start = time.perf_counter()
@@ -88,23 +96,25 @@ class _Pair:
         else:
             self._comm.Recv(data, self._other, _TAG)
             self._comm.Send(self._nothing, self._other, _TAG)
+
         return time.perf_counter() - start
 
     def broadcasts(self, quick: bool) -> float:
-        """Return seconds for an octet to and fro by broadcasts, as a collective sends it."""
+        """Return seconds for an octet there and back by two broadcasts, as collectives send it."""
         octet = np.zeros(1, np.uint8)
 
         def once() -> float:
             start = time.perf_counter()
             self._comm.Bcast(octet, 0)
             self._comm.Bcast(octet, 1)
+
             return time.perf_counter() - start
 
         with _decided(self._comm, "bcast", Rule("flat")):
             return self._agreed(_times(once, self._agreed(once()), quick))
 
     def saturated(self, quick: bool) -> float:
-        """Return g(0), by more and more messages in a row until their one answer hardly counts."""
+        """Return g(0), by longer and longer rows of messages, until their answer hardly counts."""
         count, last = 16, 0.0
         while True:
             start = time.perf_counter()
@@ -113,14 +123,23 @@ class _Pair:
                     self._comm.Send(self._nothing, self._other, _TAG)
                 else:
                     self._comm.Recv(self._nothing, self._other, _TAG)
-            (self._comm.Recv if self._leads else self._comm.Send)(self._nothing, self._other, _TAG)
+
+            # One answer to the whole row: before it, the receiver is not done.
+            (self._comm.Recv if self._leads else self._comm.Send)(
+                self._nothing, self._other, _TAG
+            )
+
             each = self._agreed((time.perf_counter() - start) / count)
-            if count >= (256 if quick else 2048) or (last and abs(each - last) < 0.02 * last):
+            if count >= (256 if quick else 2048) or (
+                last and abs(each - last) < 0.02 * last
+            ):
                 return each
+
             count, last = 2 * count, each
 
     def overheads(self, octets: int, trip: float, quick: bool) -> tuple[float, float]:
         """Return o_s and o_r of rank 0: its time in Send, and in Recv of a message there."""
+
         data = np.zeros(octets, np.uint8)
         receiving = []
 
@@ -129,28 +148,39 @@ class _Pair:
                 self._comm.Recv(data, self._other, _TAG)
                 self._comm.Send(data, self._other, _TAG)
                 return 0.0
+
             start = time.perf_counter()
             self._comm.Send(data, self._other, _TAG)
+
             sent = time.perf_counter()
-            # Spun, not slept: a sleeper's wake-up would be part of it.
+            # Spinning, not sleeping: the time to wake up would be measured, too.
             while time.perf_counter() - sent < _WAIT * trip:
                 pass
+
             begun = time.perf_counter()
             self._comm.Recv(data, self._other, _TAG)
             receiving.append(time.perf_counter() - begun)
+
             return sent - start
 
         sending = _times(once, (2 + _WAIT) * trip, quick)
-        return self._agreed(sending), self._agreed(median(receiving) if receiving else 0.0)
+
+        return self._agreed(sending), self._agreed(
+            median(receiving) if receiving else 0.0
+        )
 
     def parameters(self, combine: float, quick: bool) -> Parameters:
         saturated = self.saturated(quick)
-        trips = {m: (trip, *self.overheads(m, trip, quick)) for m, trip in self.round_trips(quick).items()}
+        trips = {
+            m: (trip, *self.overheads(m, trip, quick))
+            for m, trip in self.round_trips(quick).items()
+        }
         return derive(saturated, trips, combine, self.broadcasts(quick))
 
 
 def _combining() -> float:
-    """Return seconds for an octet of float64 in wire form to be read, added, and written."""
+    """Return seconds to read, add and write an octet of float64 in wire form."""
+
     there = np.ones(1 << 16, ">f8")
     mine = np.ones(1 << 16)
 
@@ -158,27 +188,37 @@ def _combining() -> float:
         start = time.perf_counter()
         np.add(mine, there.astype("d"), out=mine)
         mine.astype(">f8")
+
         return time.perf_counter() - start
 
+    # Not counted: it touches the memory for the first time.
     once()
+
     return _times(once, 1e-3, False) / there.nbytes
 
 
 def _pairs(n: int) -> list[tuple[int, int]]:
-    """Return the pairs of stars and chains, enough for a typical value."""
+    """Return the pairs of clients in a star and in a chain, enough for a typical value."""
     return sorted({(0, i) for i in range(1, n)} | {(i, i + 1) for i in range(n - 1)})
 
 
 def _all_pairs(comm: Any, quick: bool) -> list[dict[str, Any]]:
     combine = comm.bcast(_combining() if comm.rank == 0 else None, 0)
+
     found = []
+    # One pair at a time: others would take part of the link, and of the processor.
     for first, second in _pairs(comm.size):
         value = None
-        two = comm.Split(0 if comm.rank in (first, second) else MPI.UNDEFINED, comm.rank)
+
+        two = comm.Split(
+            0 if comm.rank in (first, second) else MPI.UNDEFINED, comm.rank
+        )
         if two != MPI.COMM_NULL:
             value = _Pair(two).parameters(combine, quick).to_value()
             two.Free()
+
         found.append({"pair": [first, second], "parameters": comm.bcast(value, first)})
+
     return found
 
 
@@ -226,19 +266,29 @@ class _Operation:
     def seconds(self, rule: Rule, one_way: float, quick: bool) -> float:
         """Return seconds from a common start until all have their results, by rank 0's clock.
 
-        ``one_way``: time of a notice, once before a reduction and once after other operations.
+        Args:
+            rule: the algorithm.
+            one_way: seconds of a message, to be subtracted for each one that only tells ranks of
+                the start (before a reduction) or rank 0 of the end (after all but Reduce).
+            quick: fewer repetitions.
         """
+
         before = self._operation in ("reduce", "allreduce")
         after = self._operation != "reduce"
 
         def once() -> float:
             self._all_to_root()
+
             start = time.perf_counter()
+            # Before a reduction all wait for the root, which reads the clock; else a process
+            # could be through before it starts.
             if before:
                 self._root_to_all()
+
             self._run()
             if after:
                 self._all_to_root()
+
             return max(time.perf_counter() - start - (before + after) * one_way, 0.0)
 
         with _decided(self._comm, self._operation, rule):
@@ -248,6 +298,7 @@ class _Operation:
 
 def _operations(comm: Any, network: Parameters, quick: bool) -> list[dict[str, Any]]:
     one_way = network.latency + network.gap(0)
+
     found = []
     for operation, algorithms in ALGORITHMS.items():
         for octets in _OPERATION_SIZES[:: 2 if quick else 1]:
@@ -255,6 +306,7 @@ def _operations(comm: Any, network: Parameters, quick: bool) -> list[dict[str, A
             for algorithm in algorithms:
                 if algorithm == SPECIFICATION:
                     continue
+
                 rule = best(network, operation, comm.size, octets, algorithm)
                 seconds = timed.seconds(rule, one_way, quick)
                 found.append(
@@ -266,25 +318,39 @@ def _operations(comm: Any, network: Parameters, quick: bool) -> list[dict[str, A
                         "seconds": seconds,
                     }
                 )
+
     return found
 
 
 def main(argv: list[str]) -> None:
-    """Measure; called by every proc of the job."""
+    """Measure; every proc of the job calls this."""
+
     path, *rest = argv
     quick = "--quick" in rest
     world = MPI.COMM_WORLD
     client = world.Get_attr(MPI.IMPI_CLIENT_COLOR)
     clients = world.allgather(client)
-    masters = world.Split(0 if clients.index(client) == world.rank else MPI.UNDEFINED, world.rank)
+
+    # The lowest rank of each client, which is its master (IMPI 4.2).
+    masters = world.Split(
+        0 if clients.index(client) == world.rank else MPI.UNDEFINED, world.rank
+    )
     if masters != MPI.COMM_NULL:
         pairs = _all_pairs(masters, quick)
         network = typical([Parameters.of_value(pair["parameters"]) for pair in pairs])
+
         measured = _operations(masters, network, quick)
         if masters.rank == 0:
-            value = {"format": MEASUREMENT, "clients": masters.size, "pairs": pairs, "measured": measured}
+            value = {
+                "format": MEASUREMENT,
+                "clients": masters.size,
+                "pairs": pairs,
+                "measured": measured,
+            }
             Path(path).write_text(json.dumps(value), encoding="utf-8")
+
         masters.Free()
+
     world.Barrier()
 
 

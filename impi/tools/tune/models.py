@@ -5,7 +5,7 @@ Eliminations: Rabenseifner and Traeff (there, 3.5) with a + m b = L + g(m). Exch
 round. P are the clients, m the octets of a whole broadcast or reduction, or of one client's part of
 a scatter or allgather.
 
-The paper's table rounds the gaps of a binomial broadcast down, too few where P is no power of two.
+The paper's table rounds the gaps of a binomial broadcast down, too few if P is not a power of two.
 Our model of a reduction, a reversed broadcast that combines at every hop, rounds them up. The
 papers' L is here that of a message in a collective: L and the call's share (Parameters.hop), which
 between clients on one machine is the larger part.
@@ -25,10 +25,13 @@ Model: TypeAlias = Callable[[Parameters, int, int, int], float]
 """``model(parameters, P, m, segment)``."""
 
 
-def predict(parameters: Parameters, operation: str, rule: Rule, clients: int, octets: int) -> float:
-    """Seconds that the algorithm of ``rule`` takes among so many clients."""
+def predict(
+    parameters: Parameters, operation: str, rule: Rule, clients: int, octets: int
+) -> float:
+    """Return the predicted seconds of a rule's algorithm among ``clients`` clients."""
     if clients == 1:
         return 0.0
+
     return MODELS[operation, rule.algorithm](parameters, clients, octets, rule.segment)
 
 
@@ -37,17 +40,19 @@ def _ceil_log2(n: int) -> int:
 
 
 def _cut(m: int, segment: int) -> tuple[int, int]:
-    """The size s of a segment, and their number k."""
+    """Return the size s of a segment, and the number k of segments."""
     return (segment, ceil(m / segment)) if 0 < segment < m else (m, 1)
 
 
 def _bcast_flat(net: Parameters, p: int, m: int, segment: int) -> float:
     s, k = _cut(m, segment)
+    # The root's messages follow each other by a gap, and the last one then takes its hop.
     return (p - 1) * net.gap(s) * k + net.hop
 
 
 def _bcast_chain(net: Parameters, p: int, m: int, segment: int) -> float:
     s, k = _cut(m, segment)
+    # The first segment passes all clients, and each later one arrives a gap behind it.
     return (p - 1) * (net.gap(s) + net.hop) + net.gap(s) * (k - 1)
 
 
@@ -62,21 +67,25 @@ def _scatter_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
 
 
 def _reduce_flat(net: Parameters, p: int, m: int, segment: int) -> float:
+    # The root takes and combines one message after the other.
     return (p - 1) * (net.gap(m) + net.combine * m) + net.hop
 
 
 def _reduce_binomial(net: Parameters, p: int, m: int, segment: int) -> float:
+    # In each round the receiver has to combine before it can send.
     return _ceil_log2(p) * (net.gap(m) + net.hop + net.combine * m)
 
 
 def _halvings(p: int, m: int, threshold: int) -> list[tuple[int, bool, bool]]:
-    """Return for each round of an elimination: octets of a message, whether they are half of the
-    value held, and whether a triple costs a further message.
+    """Return each round of an elimination.
 
-    Each later message of a triple overlaps with another's, so all triples together cost one: the
-    largest, which is the first.
+    A round has the octets of a message, whether these are half of the value held, and whether a
+    triple costs one more message. Each later message of a triple overlaps with another's, so all
+    triples together cost one message: the first, which is the largest.
     """
+
     rounds = []
+
     held, groups, late = m, p, False
     while groups > 1:
         halved = held > max(threshold, 1)
@@ -85,6 +94,7 @@ def _halvings(p: int, m: int, threshold: int) -> list[tuple[int, bool, bool]]:
         late = late or triple
         rounds.append((held, halved, triple))
         groups //= 2
+
     return rounds
 
 
@@ -93,14 +103,19 @@ def _reduce_elimination(net: Parameters, p: int, m: int, threshold: int) -> floa
     for octets, halved, triple in _halvings(p, m, threshold):
         there = net.hop + net.gap(octets) + net.combine * octets
         total += there * (2 if triple else 1)
-        # Back to the root in halves, which the eliminated need not have.
+        # Back to the root in halves, which eliminated clients do not have.
         total += net.hop + net.gap(octets) if halved else 0.0
+
     return total
 
 
 def _allreduce_elimination(net: Parameters, p: int, m: int, threshold: int) -> float:
     total = _reduce_elimination(net, p, m, threshold)
-    return total + sum(net.hop + net.gap(octets) for octets, _, triple in _halvings(p, m, threshold) if triple)
+    return total + sum(
+        net.hop + net.gap(octets)
+        for octets, _, triple in _halvings(p, m, threshold)
+        if triple
+    )
 
 
 def _barrier_exchange(net: Parameters, p: int, m: int, segment: int) -> float:
@@ -112,7 +127,7 @@ def _allgather_exchange(net: Parameters, p: int, m: int, segment: int) -> float:
 
 
 def _then_back(reduction: Model, broadcast: Model) -> Model:
-    """An allreduce by way of a root."""
+    """Return the model of an allreduce by a reduction to a root and a broadcast."""
     return lambda net, p, m, _: reduction(net, p, m, 0) + broadcast(net, p, m, 0)
 
 
@@ -123,7 +138,9 @@ MODELS: Final[Mapping[tuple[str, str], Model]] = {
     ("bcast", "chain"): _bcast_chain,
     ("bcast", "binomial"): _bcast_binomial,
     ("scatter", "flat"): lambda net, p, m, _: (p - 1) * net.gap(m) + net.hop,
-    ("scatter", "chain"): lambda net, p, m, _: sum(net.gap(j * m) for j in range(1, p)) + (p - 1) * net.hop,
+    ("scatter", "chain"): lambda net, p, m, _: (
+        sum(net.gap(j * m) for j in range(1, p)) + (p - 1) * net.hop
+    ),
     ("scatter", "binomial"): _scatter_binomial,
     ("reduce", "flat"): _reduce_flat,
     ("reduce", "binomial"): _reduce_binomial,
@@ -132,4 +149,4 @@ MODELS: Final[Mapping[tuple[str, str], Model]] = {
     ("allreduce", "binomial"): _then_back(_reduce_binomial, _bcast_binomial),
     ("allreduce", "elimination"): _allreduce_elimination,
 }
-"""By operation and algorithm of :data:`impi.protocol.decisions.ALGORITHMS`."""
+"""Models by operation and algorithm (:data:`impi.protocol.decisions.ALGORITHMS`)."""

@@ -1,1 +1,1 @@
-"""What is measured: the experiments by name, and the table of their bounds."""
+"""The measures of ``impi bench``: the experiments by name, and the table of their bounds."""

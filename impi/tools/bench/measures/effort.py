@@ -11,17 +11,38 @@ from impi.tools.bench.timed_jobs import Alone, Client, Imp, Job, Raw
 
 Pair = tuple[str, str]
 SPIN_S: Final = 1.0
-"""Longer than any wait of a measure: "both spinning"."""
+"""Seconds of spinning that exceed any wait of a measure, so that both ends always spin."""
 COLLECTIVES: Final = (
-    *("Allgather", "Allgatherv", "Allreduce", "Alltoall", "Alltoallv", "Alltoallw", "Barrier", "Bcast", "Exscan"),
-    *("Gather", "Gatherv", "Reduce", "Reduce_scatter", "Reduce_scatter_block", "Scan", "Scatter", "Scatterv"),
+    *(
+        "Allgather",
+        "Allgatherv",
+        "Allreduce",
+        "Alltoall",
+        "Alltoallv",
+        "Alltoallw",
+        "Barrier",
+        "Bcast",
+        "Exscan",
+    ),
+    *(
+        "Gather",
+        "Gatherv",
+        "Reduce",
+        "Reduce_scatter",
+        "Reduce_scatter_block",
+        "Scan",
+        "Scatter",
+        "Scatterv",
+    ),
 )
 INSIDE: Final = tuple(
-    name for name in COLLECTIVES if name not in {"Alltoallw", "Exscan", "Reduce_scatter_block", "Scan"}
+    name
+    for name in COLLECTIVES
+    if name not in {"Alltoallw", "Exscan", "Reduce_scatter_block", "Scan"}
 )
-"""Measures that go straight to a client's library, with bounds for them."""
+"""Collectives inside a client with bounds: they go straight to the client's library."""
 LONG: Final = 65536
-"""Octets from which messages are long."""
+"""Octets from which a message counts as long."""
 _SIZES: Final = (8, LONG)
 
 
@@ -30,29 +51,44 @@ class Effort:
     """Durations of jobs, and placement of ranks."""
 
     quick: bool = False  # a tenth of the iterations
-    cores: tuple[int, ...] = ()  # one core for each measuring rank, if there are enough; else nothing is pinned
+    # A core for each measuring rank, if there are enough; else no rank is pinned
+    cores: tuple[int, ...] = ()
     spin_s: float | None = None  # IMPI_SPIN of the usual measures; None: the default
-    data: str = "array"  # form of their messages between two ranks in Python, see programs/pointtopoint.py
-    languages: tuple[str, ...] = ("python", "c")  # of their programs
+    # Form of messages between two ranks in Python, see programs/pointtopoint.py
+    data: str = "array"
+    languages: tuple[str, ...] = ("python", "c")  # languages of the programs
     sizes: tuple[int, ...] = ()  # octets of messages, in place of the measures' own
 
-    def program(self, *argv: str, iterations: int, skip: int, procs: int = 2) -> tuple[str, ...]:
-        """A program of ours, where ranks 0 to ``procs`` - 1 measure."""
-        pins = ("--pin", ",".join(map(str, self.cores[:procs]))) if len(self.cores) >= procs else ()
+    def program(
+        self, *argv: str, iterations: int, skip: int, procs: int = 2
+    ) -> tuple[str, ...]:
+        """Return the command of a program of ours in which ranks 0 to ``procs`` - 1 measure."""
+        pins = (
+            ("--pin", ",".join(map(str, self.cores[:procs])))
+            if len(self.cores) >= procs
+            else ()
+        )
         return (*argv, "--json", *self._counts(iterations, skip), *pins)
 
-    def collectives(self, *argv: str, iterations: int, skip: int, procs: int) -> tuple[str, ...]:
-        """The program of the collectives, with the sizes that :meth:`sizes_of` says."""
+    def collectives(
+        self, *argv: str, iterations: int, skip: int, procs: int
+    ) -> tuple[str, ...]:
+        """Return the command of the program for collectives, with sizes from :meth:`sizes_of`."""
         return self.program(
-            "collective.py", *listed(self.chosen(_SIZES)), *argv, iterations=iterations, skip=skip, procs=procs
+            "collective.py",
+            *listed(self.chosen(_SIZES)),
+            *argv,
+            iterations=iterations,
+            skip=skip,
+            procs=procs,
         )
 
     def sizes_of(self, collective: str) -> tuple[int, ...]:
-        """The octets of each rank with which it is measured; 0 where nothing is moved."""
+        """Return the sizes, in octets for each rank, of a collective; 0 if it moves no data."""
         return self.chosen(_SIZES) if collective != "Barrier" else (0,)
 
     def chosen(self, usual: tuple[int, ...]) -> tuple[int, ...]:
-        """The user's sizes, or those that a measure has by itself."""
+        """Return the user's sizes, or else a measure's own."""
         return self.sizes or usual
 
     def raw(self, measure: str, *argv: str, iterations: int, skip: int) -> Raw:
@@ -60,30 +96,49 @@ class Effort:
         return Raw(argv=(measure, *argv, *self._counts(iterations, skip), *pins))
 
     def _counts(self, iterations: int, skip: int) -> tuple[str, ...]:
-        counts = [max(number // 10, 2) if self.quick else number for number in (iterations, skip)]
+        counts = [
+            max(number // 10, 2) if self.quick else number
+            for number in (iterations, skip)
+        ]
         return "--iterations", str(counts[0]), "--skip", str(counts[1])
 
 
-def across(pair: Pair, argv: tuple[str, ...], spin_s: float | None, procs: int = 1) -> Imp:
-    """A job of two clients."""
-    return Imp(clients=tuple(Client(vendor, procs, spin_s) for vendor in pair), argv=argv)
+def across(
+    pair: Pair, argv: tuple[str, ...], spin_s: float | None, procs: int = 1
+) -> Imp:
+    """Return a job of two clients."""
+    return Imp(
+        clients=tuple(Client(vendor, procs, spin_s) for vendor in pair), argv=argv
+    )
 
 
-def own(pair: Pair, argv: tuple[str, ...], procs: int, transports: Sequence[str] = ("tcp", "shm")) -> list[Job]:
+def own(
+    pair: Pair,
+    argv: tuple[str, ...],
+    procs: int,
+    transports: Sequence[str] = ("tcp", "shm"),
+) -> list[Job]:
     """Return jobs of the pair's libraries alone: one library by each transport, two by one."""
     libraries = sorted({*pair} - {"pure"})
     wanted = transports if pair[0] == pair[1] else transports[:1]
-    return [Alone(vendor=name, procs=procs, transport=how, argv=argv) for how in wanted for name in libraries]
+
+    return [
+        Alone(vendor=name, procs=procs, transport=how, argv=argv)
+        for how in wanted
+        for name in libraries
+    ]
 
 
 def against(pair: Pair, jobs: Sequence[Job], first: int = 0) -> list[tuple[int, ...]]:
-    """Return each row's references by number: each job alone, two libraries' together, or none."""
+    """Return each row's references by number: each job, two libraries' jobs together, or none."""
     numbers = tuple(range(first, first + len(jobs)))
-    return [(number,) for number in numbers] if pair[0] == pair[1] and jobs else [numbers]
+    return (
+        [(number,) for number in numbers] if pair[0] == pair[1] and jobs else [numbers]
+    )
 
 
 def listed(sizes: Sequence[int]) -> tuple[str, str]:
-    """The programs' option of sizes."""
+    """Return sizes as the value of the programs' option."""
     return "--sizes", ",".join(map(str, sizes))
 
 
@@ -93,7 +148,7 @@ def calls(
     names: Sequence[str] = COLLECTIVES,
     variant: str = "",
 ) -> list[Line]:
-    """A row for each collective and size."""
+    """Return a row for each collective and size."""
     return [
         Line(
             measure=name,

@@ -1,7 +1,8 @@
-"""A second opinion: mpi4py's own osu_*.py, from its source package, run as they are.
+"""A second opinion: mpi4py's own osu_*.py, from its source package, run unchanged.
 
-They send octets of memory maps, and time collectives back to back, so that a root of a broadcast
-runs ahead. Their figures are not those of the other measures; the ratios beside MPICH are.
+They send octets of memory maps, and time collectives without a barrier between two, so that the
+root of a broadcast runs ahead. So their figures differ from those of the other measures, but the
+ratios to MPICH can be compared.
 """
 
 from __future__ import annotations
@@ -23,23 +24,42 @@ from impi.tools.bench.experiment import Experiment, Line
 from impi.tools.bench.measures.effort import Effort, across
 from impi.tools.bench.timed_jobs import Alone
 
-_MOST: Final = 1 << 20  # octets of the longest messages of the collectives
+_MOST: Final = 1 << 20  # octets of the longest messages in collectives
 _UNITS: Final = {"osu_bw": "MB/s", "osu_bibw": "MB/s"}
-_OF_CALLS: Final = ("allgather", "alltoall", "alltoallv", "barrier", "bcast", "gather", "scatter")
-PROGRAMS: Final = ("osu_latency", "osu_bw", "osu_bibw", "osu_multi_lat", *(f"osu_{name}" for name in _OF_CALLS))
+_OF_CALLS: Final = (
+    "allgather",
+    "alltoall",
+    "alltoallv",
+    "barrier",
+    "bcast",
+    "gather",
+    "scatter",
+)
+PROGRAMS: Final = (
+    "osu_latency",
+    "osu_bw",
+    "osu_bibw",
+    "osu_multi_lat",
+    *(f"osu_{name}" for name in _OF_CALLS),
+)
 _SIZES: Final = (8, 1024, 64 << 10, _MOST)
 _SECONDS: Final = 120.0
 
 
 def osu(vendors: Sequence[str], _: Effort) -> Iterator[Experiment]:
-    """Two ranks of each pair, beside MPICH and Open MPI over their own TCP."""
+    """Yield experiments with two ranks of each pair, beside MPICH and Open MPI over own TCP."""
     folder = fetch()
     for program in PROGRAMS:
         for pair in combinations_with_replacement(vendors, 2):
             argv = (str(folder / f"{program}.py"),)
             libraries = [name for name in vendors if backed(name).has_library]
-            references = tuple(Alone(vendor=name, procs=2, transport="tcp", argv=argv) for name in libraries)
-            held: list[tuple[int, ...]] = [(number,) for number in range(len(references))] or [()]
+            references = tuple(
+                Alone(vendor=name, procs=2, transport="tcp", argv=argv)
+                for name in libraries
+            )
+            held: list[tuple[int, ...]] = [
+                (number,) for number in range(len(references))
+            ] or [()]
             yield Experiment(
                 name="osu",
                 vendors="+".join(pair),
@@ -60,21 +80,40 @@ def fetch() -> Path:
     Raises:
         LaunchError: pip failed.
     """
+
     package = f"mpi4py-{version('mpi4py')}"
     demo = Path(cache.place(os.environ, package, ["demo"]), "demo")
+
     folder = demo.parents[1]
     if not demo.is_dir():
         folder.mkdir(parents=True, exist_ok=True)
-        # Not ":all:": pip would compile Cython too, only to read the name and the version.
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]
+        # Not ":all:": pip would compile Cython, too, only to read name and version.
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            "mpi4py",
+        ]
+
         argv = [*command, package.replace("-", "=="), "-d", str(folder)]
         try:
-            subprocess.run(argv, check=True, capture_output=True, text=True, timeout=_SECONDS)
+            subprocess.run(
+                argv, check=True, capture_output=True, text=True, timeout=_SECONDS
+            )
         except (OSError, subprocess.SubprocessError) as error:
-            raise LaunchError(f"the source package of {package} could not be fetched: {error}") from None
+            raise LaunchError(
+                f"the source package of {package} could not be fetched: {error}"
+            ) from None
+
         with tarfile.open(folder / f"{package}.tar.gz") as archive:
-            archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later
+            # Python 3.11.4 and later
+            archive.extraction_filter = getattr(tarfile, "data_filter", None)
             archive.extractall(folder)  # noqa: S202  (what pip has fetched, checked against its index)
+
     return demo
 
 

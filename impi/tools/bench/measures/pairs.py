@@ -1,4 +1,4 @@
-"""Messages between two ranks: of two clients, and of one client beside another."""
+"""Messages between two ranks: of two clients, and of one client that has another one beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from impi.tools.bench.experiment import Experiment, Line
-from impi.tools.bench.measures.effort import INSIDE, LONG, SPIN_S, Effort, Pair, across, against, calls, listed, own
+from impi.tools.bench.measures.effort import (
+    INSIDE,
+    LONG,
+    SPIN_S,
+    Effort,
+    Pair,
+    across,
+    against,
+    calls,
+    listed,
+    own,
+)
 from impi.tools.bench.timed_jobs import Alone, Client, Imp, Raw
 
-_SHORTEST: Final = 8  # octets of the plain sockets' reference messages
+_SHORTEST: Final = 8  # octets of a message of the reference over plain sockets
 _LOCAL: Final = (_SHORTEST, LONG, 1 << 20)
 _LARGE: Final = 1 << 24
 _STREAM: Final = ("--window", "8")
@@ -18,8 +29,10 @@ _UNITS: Final = {"latency": "us", "bandwidth": "MB/s", "bidirectional": "MB/s"}
 
 
 def blocked(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Both ends block between messages."""
-    argv = effort.program("pointtopoint.py", "latency", "--data", "bytearray", iterations=5000, skip=500)
+    """Measure messages between two ends that block."""
+    argv = effort.program(
+        "pointtopoint.py", "latency", "--data", "bytearray", iterations=5000, skip=500
+    )
     raw = effort.raw("latency", iterations=10000, skip=1000)
     yield Experiment(
         name="blocked",
@@ -33,29 +46,38 @@ def blocked(pair: Pair, effort: Effort) -> Iterator[Experiment]:
 def bandwidth(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Measure one direction, with octets and with numbers that external32 reverses."""
     sizes = effort.chosen((_LARGE,))
+
     raws = _streams(effort, sizes)
     for kind in ("byte", "float64"):
         options = ("--data", kind, *listed(sizes), *_STREAM)
-        argv = effort.program("pointtopoint.py", "bandwidth", *options, iterations=60, skip=10)
+        argv = effort.program(
+            "pointtopoint.py", "bandwidth", *options, iterations=60, skip=10
+        )
         yield _experiment("bandwidth", pair, argv, sizes, kind, raws)
 
 
 def bidirectional(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Both ways at once, against sockets one way."""
+    """Measure both directions at once, against sockets in one direction."""
+
     sizes = effort.chosen((_LARGE,))
     options = ("--data", "byte", *listed(sizes), *_STREAM)
-    argv = effort.program("pointtopoint.py", "bidirectional", *options, iterations=60, skip=10)
-    yield _experiment("bidirectional", pair, argv, sizes, "byte", _streams(effort, sizes))
+    argv = effort.program(
+        "pointtopoint.py", "bidirectional", *options, iterations=60, skip=10
+    )
+    yield _experiment(
+        "bidirectional", pair, argv, sizes, "byte", _streams(effort, sizes)
+    )
 
 
 def local(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Two procs of one client, on a communicator that spans clients."""
+    """Measure two procs of one client, on a communicator that spans clients."""
     yield from _local(pair, effort, "local", "spanning communicator", ())
 
 
 def local_only(pair: Pair, effort: Effort) -> Iterator[Experiment]:
     """Measure two procs of one client on their own communicator, and bounded collectives."""
     variant = "local-only communicator"
+
     yield from _local(pair, effort, "local-only", variant, ("--local", "2"))
     if pair[0] == pair[1] != "pure":
         only = ("--only", ",".join(INSIDE), "--local", "2")
@@ -63,20 +85,33 @@ def local_only(pair: Pair, effort: Effort) -> Iterator[Experiment]:
         yield _beside(pair[0], "local-only", argv, calls(effort, (0,), INSIDE, variant))
 
 
-def _local(pair: Pair, effort: Effort, name: str, variant: str, options: tuple[str, ...]) -> Iterator[Experiment]:
+def _local(
+    pair: Pair, effort: Effort, name: str, variant: str, options: tuple[str, ...]
+) -> Iterator[Experiment]:
     if pair[0] == pair[1] != "pure":
         sizes = effort.chosen(_LOCAL)
-        argv = effort.program("pointtopoint.py", "latency", *listed(sizes), *options, iterations=10000, skip=1000)
+        argv = effort.program(
+            "pointtopoint.py",
+            "latency",
+            *listed(sizes),
+            *options,
+            iterations=10000,
+            skip=1000,
+        )
         lines = [_line("latency", size, variant, (0,)) for size in sizes]
         yield _beside(pair[0], name, argv, lines)
 
 
-def _beside(vendor: str, name: str, argv: tuple[str, ...], lines: Sequence[Line]) -> Experiment:
-    """Two procs that spin, beside a client that sleeps, against the two alone."""
+def _beside(
+    vendor: str, name: str, argv: tuple[str, ...], lines: Sequence[Line]
+) -> Experiment:
+    """Return the experiment of two spinning procs beside a sleeping client, and of two alone."""
     return Experiment(
         name=name,
         vendors=vendor,
-        ours=Imp(clients=(Client(vendor, 2, SPIN_S), Client("pure", 1, 0.0)), argv=argv),
+        ours=Imp(
+            clients=(Client(vendor, 2, SPIN_S), Client("pure", 1, 0.0)), argv=argv
+        ),
         references=(Alone(vendor=vendor, procs=2, transport="shm", argv=argv),),
         lines=tuple(lines),
     )
@@ -90,15 +125,27 @@ def _experiment(
     variant: str,
     raws: Mapping[int, Raw],
 ) -> Experiment:
-    """Return experiments of two clients that spin, against sockets and libraries.
+    """Return experiments of two spinning clients, against sockets and libraries.
 
-    ``raws`` are the socket jobs by size, where they exist.
+    Args:
+        raws: jobs of plain sockets, by size; not every size has one.
     """
+
     jobs = own(pair, argv, 2)
     raws = {size: raw for size, raw in raws.items() if size in sizes}
-    lines = [_line(measure, size, variant, (number,), raw.argv[0]) for number, (size, raw) in enumerate(raws.items())]
+
+    lines = [
+        _line(measure, size, variant, (number,), raw.argv[0])
+        for number, (size, raw) in enumerate(raws.items())
+    ]
     for references in against(pair, jobs, len(raws)):
-        lines += [_line(measure, size, variant, references) for size in sizes if references or size not in raws]
+        # A size that has a row beside sockets needs none without a reference.
+        lines += [
+            _line(measure, size, variant, references)
+            for size in sizes
+            if references or size not in raws
+        ]
+
     return Experiment(
         name=measure,
         vendors="+".join(pair),
@@ -109,14 +156,23 @@ def _experiment(
 
 
 def _streams(effort: Effort, sizes: Sequence[int]) -> dict[int, Raw]:
-    """Plain sockets one way: no more than a fraction of a second each."""
+    """Return jobs of plain sockets in one direction, each for a fraction of a second at most."""
     return {
-        size: effort.raw("bandwidth", "--size", str(size), *_STREAM, iterations=6 if size > _FEW else 60, skip=1)
+        size: effort.raw(
+            "bandwidth",
+            "--size",
+            str(size),
+            *_STREAM,
+            iterations=6 if size > _FEW else 60,
+            skip=1,
+        )
         for size in sizes
     }
 
 
-def _line(measure: str, size: int, variant: str, references: tuple[int, ...], key: str = "") -> Line:
+def _line(
+    measure: str, size: int, variant: str, references: tuple[int, ...], key: str = ""
+) -> Line:
     unit = _UNITS[measure]
     return Line(
         measure=measure,

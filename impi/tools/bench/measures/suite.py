@@ -8,7 +8,15 @@ from typing import Final
 
 from impi.tools.bench.experiment import Experiment, Line
 from impi.tools.bench.measures import data, pairs
-from impi.tools.bench.measures.effort import COLLECTIVES, Effort, Pair, across, against, calls, own
+from impi.tools.bench.measures.effort import (
+    COLLECTIVES,
+    Effort,
+    Pair,
+    across,
+    against,
+    calls,
+    own,
+)
 from impi.tools.bench.measures.limits import limited
 from impi.tools.bench.measures.osu import osu
 from impi.tools.bench.measures.rma import rma
@@ -16,16 +24,21 @@ from impi.tools.bench.measures.usual import USUAL, startup, usual
 from impi.tools.bench.timed_jobs import Client, Imp
 
 
-def experiments(names: Sequence[str], vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
+def experiments(
+    names: Sequence[str], vendors: Sequence[str], effort: Effort
+) -> Iterator[Experiment]:
     """Yield the experiments of these names, in catalogue order, for every pair of these vendors."""
     yield from map(limited, _chosen(names, vendors, effort))
 
 
-def _chosen(names: Sequence[str], vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
+def _chosen(
+    names: Sequence[str], vendors: Sequence[str], effort: Effort
+) -> Iterator[Experiment]:
     yield from usual(names, vendors, effort)
     for name, whole in _OF_ALL.items():
         if name in names:
             yield from whole(vendors, effort)
+
     for name, make in _CORNERS.items():
         if name in names:
             for pair in combinations_with_replacement(vendors, 2):
@@ -41,13 +54,16 @@ def _all_calls(pair: Pair, effort: Effort) -> Iterator[Experiment]:
         ours=across(pair, argv, None, 2),
         references=tuple(jobs),
         lines=tuple(
-            line for references in against(pair, jobs) for line in calls(effort, references, variant="all, 2+2")
+            line
+            for references in against(pair, jobs)
+            for line in calls(effort, references, variant="all, 2+2")
         ),
     )
 
 
 def _overlap(pair: Pair, effort: Effort) -> Iterator[Experiment]:
-    """Measure one proc a client: a computation needs a core."""
+    """Measure overlap with one proc a client, because each computation needs a core."""
+
     argv = effort.collectives("--overlap", iterations=50, skip=5, procs=2)
     jobs = own(pair, argv, 2)
     lines = tuple(
@@ -78,17 +94,33 @@ def _memory(pair: Pair, _: Effort) -> Iterator[Experiment]:
     jobs = own(pair, argv, 2, ("shm",))
     numbers = tuple(range(len(jobs)))
     lines = [
-        Line(measure="memory", key=key, unit="MiB", variant=key.upper(), references=numbers) for key in ("rss", "pss")
+        Line(
+            measure="memory",
+            key=key,
+            unit="MiB",
+            variant=key.upper(),
+            references=numbers,
+        )
+        for key in ("rss", "pss")
     ]
     ours = across(pair, argv, None)
-    yield Experiment(name="memory", vendors="+".join(pair), ours=ours, references=tuple(jobs), lines=tuple(lines))
+    yield Experiment(
+        name="memory",
+        vendors="+".join(pair),
+        ours=ours,
+        references=tuple(jobs),
+        lines=tuple(lines),
+    )
 
 
 def _idle(vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
-    """One job of all vendors, which waits: its processes together, and its last rank."""
+    """Measure a waiting job of all vendors: all its processes together, and its last rank."""
+
     argv = ("resources.py", "idle", "--json", "--seconds", "1" if effort.quick else "5")
     lines = (
-        Line(measure="idle", key="job", unit="%", variant="whole job, 2 procs a client"),
+        Line(
+            measure="idle", key="job", unit="%", variant="whole job, 2 procs a client"
+        ),
         Line(measure="idle", key="idle", unit="%", variant="CPU in Recv"),
         Line(measure="idle", key="wakeup", unit="us", variant="wake-up"),
     )
@@ -101,7 +133,7 @@ _OF_ALL: Final[dict[str, Callable[[Sequence[str], Effort], Iterator[Experiment]]
     "idle": _idle,
     "osu": osu,
 }
-"""By name; each makes the experiments of all vendors together."""
+"""Functions by measure; each makes the experiments of all vendors together."""
 _CORNERS: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
     "blocked": pairs.blocked,
     "bandwidth": pairs.bandwidth,
@@ -115,12 +147,14 @@ _CORNERS: Final[dict[str, Callable[[Pair, Effort], Iterator[Experiment]]]] = {
     "overlap": _overlap,
     "rma": rma,
 }
-"""By the names that users select; each makes the experiments of one pair of vendors."""
+"""Functions by measure; each makes the experiments of one pair of vendors."""
 MEASURES: Final = (*USUAL, "osu", *_CORNERS)
-"""All names."""
+"""The names of all measures."""
 SIZED: Final = tuple(
-    name for name in MEASURES if name not in {"osu", "blocked", "derived", "startup", "memory", "idle", "rma"}
+    name
+    for name in MEASURES
+    if name not in {"osu", "blocked", "derived", "startup", "memory", "idle", "rma"}
 )
 """Measures with messages of any size."""
 OF_NUMBERS: Final = tuple(name for name in SIZED if name != "bidirectional")
-"""Measures that include float64: sizes are multiples of 8."""
+"""Measures with float64: their sizes are multiples of 8."""

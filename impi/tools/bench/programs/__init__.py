@@ -3,6 +3,6 @@
 __all__ = ["MARK", "ROOT_VARIABLE"]
 
 MARK = "IMPI-BENCH "
-"""The prefix of a program's line of JSON: a vendor may print lines of its own."""
+"""The prefix of a program's line of JSON, since an MPI library may print lines of its own."""
 ROOT_VARIABLE = "IMPI_BENCH_ROOT"
-"""The process whose descendants are the processes of the job."""
+"""Variable with the id of the process whose descendants are the processes of the job."""

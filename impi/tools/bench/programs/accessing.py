@@ -1,13 +1,13 @@
 """Accesses to another rank's window: short ones by each kind of synchronisation, and a long one.
 
-Rank 0 is the origin, rank 1 the target; others take part in fences only. Each form is timed in
-turns with its naive form and with a round trip of Send and Recv, so that a ratio is of neighbours
-in time; what is told are medians over ``--turns``. Times are us of one epoch with ``--puts``
-accesses, ratios have ``over`` in their names, ``stream`` is 10^6 octets/s.
+Rank 0 is the origin and rank 1 the target; others take part in fences only. Each form is timed in
+turns with its naive form and with a round trip of Send and Recv, so that a ratio compares
+neighbours in time. The results are medians over ``--turns``. Times are us for an epoch with
+``--puts`` accesses; ratios have ``over`` in their names; ``stream`` is 10^6 octets/s.
 
-The naive forms are messages with all the synchronisation that MPI's words suggest, after Thakur,
+The naive forms are messages with all the synchronisation that MPI's text suggests, after Thakur,
 Gropp and Toonen (2004): a barrier before and after a fence's data; a message for Post and one for
-Complete; a round trip for a lock, one for an unlock, and one for a flush.
+Complete; a round trip each for a lock, an unlock and a flush.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LONG = 1 << 24
 _WINDOW = 8
 _TAG = 1
 _Step = Callable[[], object]
-# What the origin does again and again, and what the target does; None: it waits in a barrier.
+# The origin's repeated action, and the target's; None: the target waits in a barrier.
 _Form = tuple[_Step, _Step | None]
 
 
@@ -34,7 +34,7 @@ def _nothing() -> None:
 
 
 class _Messages:
-    """The naive forms."""
+    """The naive forms, by messages."""
 
     def __init__(self, comm: MPI.Comm) -> None:
         self.comm = comm
@@ -55,7 +55,8 @@ class _Messages:
         self.comm.Send(self.word, 0, _TAG)
 
     def data(self, count: int) -> _Form:
-        """``count`` messages that nobody acknowledges."""
+        """Send ``count`` messages without an acknowledgement."""
+
         comm, word = self.comm, self.word
 
         def gives() -> None:
@@ -76,7 +77,7 @@ def _in_turn(*steps: _Step) -> _Step:
 
 
 class _Accesses:
-    """Windows of one communicator, and the forms by their names."""
+    """The windows of one communicator, and the measured forms by name."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm, self.messages = comm, _Messages(comm)
@@ -99,7 +100,10 @@ class _Accesses:
         return put
 
     def fences(self, count: int) -> _Form:
-        before, after = MPI.MODE_NOPRECEDE, MPI.MODE_NOSTORE | MPI.MODE_NOPUT | MPI.MODE_NOSUCCEED
+        before, after = (
+            MPI.MODE_NOPRECEDE,
+            MPI.MODE_NOSTORE | MPI.MODE_NOPUT | MPI.MODE_NOSUCCEED,
+        )
         put = self.puts(self.fenced, count) if self.rank == 0 else _nothing
 
         def epoch() -> None:
@@ -144,16 +148,21 @@ class _Accesses:
         self.shared.Get([self.result, MPI.BYTE], 1, [0, _SHORT, MPI.BYTE])
 
     def fetch(self) -> None:
-        self.shared.Fetch_and_op([self.one, MPI.INT64_T], [self.old, MPI.INT64_T], 1, 0, MPI.SUM)
+        self.shared.Fetch_and_op(
+            [self.one, MPI.INT64_T], [self.old, MPI.INT64_T], 1, 0, MPI.SUM
+        )
 
     def long_puts(self) -> None:
-        """The number that plain sockets send before they wait for the other end."""
+        """Do as many long puts as plain sockets send messages before they wait."""
         for _ in range(_WINDOW):
             self.shared.Put([self.source, MPI.BYTE], 1, [0, _LONG, MPI.BYTE])
 
     def forms(self, counts: list[int]) -> dict[str, tuple[_Form, _Form]]:
         messages, barrier = self.messages, self.comm.Barrier
+        # Each form beside what MPI's text suggests: the same data, and a message
+        # for each act of synchronisation.
         trip = (messages.asks, messages.answers)
+
         found: dict[str, tuple[_Form, _Form]] = {}
         for count in counts:
             gives, takes = messages.data(count)
@@ -164,7 +173,10 @@ class _Accesses:
             )
             found[f"start-complete/{count}"] = (
                 self.posts(count),
-                (_in_turn(self._hears, gives, messages.give), _in_turn(self._says, takes, messages.take)),
+                (
+                    _in_turn(self._hears, gives, messages.give),
+                    _in_turn(self._says, takes, messages.take),
+                ),
             )
             found[f"lock-unlock/{count}"] = (
                 self.locks(count),
@@ -172,10 +184,14 @@ class _Accesses:
             )
             found[f"flush/{count}"] = (
                 self.flushed(self.puts(self.shared, count)),
-                trip if count == 1 else (_in_turn(gives, trip[0]), _in_turn(takes, trip[1])),
+                trip
+                if count == 1
+                else (_in_turn(gives, trip[0]), _in_turn(takes, trip[1])),
             )
+
         found["get"] = (self.flushed(self.get), trip)
         found["fetch"] = (self.flushed(self.fetch), trip)
+
         return found
 
     def _hears(self) -> None:
@@ -185,18 +201,24 @@ class _Accesses:
         self.comm.Send(self.messages.word, 0, _TAG)
 
     def timed(self, form: _Form, iterations: int) -> float:
+        # The barriers keep the lock, and the other rank's start, out of the time.
         step = form[0] if self.rank == 0 else form[1] if self.rank == 1 else None
         if self.rank == 0:
             self.shared.Lock_all()
+
         self.comm.Barrier()
+
         begin = time.perf_counter()
         if step is not None:
             for _ in range(iterations):
                 step()
+
         seconds = time.perf_counter() - begin
+
         self.comm.Barrier()
         if self.rank == 0:
             self.shared.Unlock_all()
+
         return seconds / iterations
 
     def free(self) -> None:
@@ -204,17 +226,26 @@ class _Accesses:
             window.Free()
 
 
-def _compared(accesses: _Accesses, forms: list[_Form], iterations: list[int], turns: int) -> list[list[float]]:
-    """Seconds of each form, turn by turn; the first turn does not count."""
+def _compared(
+    accesses: _Accesses, forms: list[_Form], iterations: list[int], turns: int
+) -> list[list[float]]:
+    """Return seconds of each form, turn by turn; the first turn is not counted."""
     rounds = [
-        [accesses.timed(form, max(n, 1)) for form, n in zip(forms, iterations, strict=True)] for _ in range(turns + 1)
+        [
+            accesses.timed(form, max(n, 1))
+            for form, n in zip(forms, iterations, strict=True)
+        ]
+        for _ in range(turns + 1)
     ]
     return rounds[1:]
 
 
-def _two(accesses: _Accesses, counts: list[int], iterations: int, turns: int) -> dict[str, float]:
+def _two(
+    accesses: _Accesses, counts: list[int], iterations: int, turns: int
+) -> dict[str, float]:
     messages = accesses.messages
     trip: _Form = (messages.asks, messages.answers)
+
     results: dict[str, float] = {}
     for name, (form, naive) in accesses.forms(counts).items():
         count = int(name.rpartition("/")[2]) if "/" in name else 1
@@ -222,34 +253,50 @@ def _two(accesses: _Accesses, counts: list[int], iterations: int, turns: int) ->
         rounds = _compared(accesses, [form, naive, trip], [few, few, iterations], turns)
         results[name] = median(ours for ours, _, _ in rounds) * 1e6
         results[f"{name}/naive"] = median(theirs for _, theirs, _ in rounds) * 1e6
-        results[f"{name} over naive"] = median(ours / theirs for ours, theirs, _ in rounds)
-        results[f"{name} over round trip"] = median(ours / plain for ours, _, plain in rounds)
+        results[f"{name} over naive"] = median(
+            ours / theirs for ours, theirs, _ in rounds
+        )
+        results[f"{name} over round trip"] = median(
+            ours / plain for ours, _, plain in rounds
+        )
         results["round trip"] = median(plain for _, _, plain in rounds) * 1e6
+
     return results
 
 
 def _long(accesses: _Accesses, iterations: int, turns: int) -> dict[str, float]:
-    rounds = _compared(accesses, [accesses.flushed(accesses.long_puts)], [iterations], turns)
+    rounds = _compared(
+        accesses, [accesses.flushed(accesses.long_puts)], [iterations], turns
+    )
     return {"stream": median(_LONG * _WINDOW / row[0] for row in rounds) / 1e6}
 
 
 def _fence(accesses: _Accesses, iterations: int, turns: int) -> dict[str, float]:
-    """An empty fence beside an Allreduce, of all ranks."""
+    """Time an empty fence beside an Allreduce, of all ranks."""
+
     fence: _Step = accesses.fenced.Fence
     reduce = accesses.comm.Allreduce
     size = accesses.comm.Get_size()
     ones, sums = np.ones(size, np.int32), np.zeros(size, np.int32)
+
+    # In turns, so that a slow moment of the machine hits both.
     pairs = []
     for _ in range(turns + 1):
         seconds = []
         for step in (fence, lambda: reduce(ones, sums)):
             accesses.comm.Barrier()
+
             begin = time.perf_counter()
             for _ in range(iterations):
                 step()
+
             seconds.append((time.perf_counter() - begin) / iterations)
+
         pairs.append(seconds)
+
+    # The last fence has opened an epoch, which must be over before the window is freed.
     accesses.fenced.Fence(MPI.MODE_NOSUCCEED)
+
     return {
         "empty fence": median(ours for ours, _ in pairs[1:]) * 1e6,
         "empty fence over Allreduce": median(ours / plain for ours, plain in pairs[1:]),
@@ -257,13 +304,27 @@ def _fence(accesses: _Accesses, iterations: int, turns: int) -> dict[str, float]
 
 
 def main() -> None:
-    """Measure, and let rank 0 tell."""
+    """Measure, and print the results at rank 0."""
+
     parser = arguments("Measure accesses to another rank's window.")
-    parser.add_argument("what", choices=("accesses", "long", "fence"), help="of two ranks, or empty fences of all")
-    parser.add_argument("--puts", type=numbers, default=[1, 100], metavar="LIST", help="accesses of an epoch")
-    parser.add_argument("--turns", type=int, default=9, help="how often each form is timed")
+    parser.add_argument(
+        "what",
+        choices=("accesses", "long", "fence"),
+        help="of two ranks, or empty fences of all",
+    )
+    parser.add_argument(
+        "--puts",
+        type=numbers,
+        default=[1, 100],
+        metavar="LIST",
+        help="accesses of an epoch",
+    )
+    parser.add_argument(
+        "--turns", type=int, default=9, help="how often each form is timed"
+    )
     options = parser.parse_args()
     pin(options.pin)
+
     accesses = _Accesses(MPI.COMM_WORLD)
     if options.what == "fence":
         results = _fence(accesses, options.iterations, options.turns)
@@ -271,6 +332,7 @@ def main() -> None:
         results = _long(accesses, options.iterations, options.turns)
     else:
         results = _two(accesses, options.puts, options.iterations, options.turns)
+
     accesses.free()
     if accesses.rank == 0:
         tell(f"windows: {options.what}", "us", results, as_json=options.json)

@@ -1,4 +1,4 @@
-"""Runs another program under cProfile: ``profiled.py [--start] PREFIX PROGRAM ARGUMENTS...``.
+"""Run another program under cProfile: ``profiled.py [--start] PREFIX PROGRAM ARGUMENTS...``.
 
 Rank N leaves PREFIX-rankN.prof, of the program from its first line to its last. Import and
 initialisation of MPI and numpy count only with ``--start``; MPI's finalization never does.
@@ -12,14 +12,17 @@ import sys
 
 
 def main() -> None:
-    """Run it as if it had been started itself."""
+    """Run the program as if it had been started by itself."""
+
     if sys.argv[1] == "--start":
         del sys.argv[1]
     else:
         import numpy  # noqa: F401
         from mpi4py import MPI
+
     prefix = sys.argv[1]
     del sys.argv[:2]
+
     profile = cProfile.Profile()
     try:
         with profile:

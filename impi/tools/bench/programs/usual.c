@@ -1,4 +1,4 @@
-/* What people do, in one job, in C: the measures of usual.py by the same definitions, for the same options.
+/* The usual operations in one job, in C: the measures of usual.py, with the same definitions and options.
 
    Compiled by each vendor's own mpicc, and by impicc for pure clients. Rank 0 prints one line of JSON. */
 #define _GNU_SOURCE
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &procs);
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--json"))
-            continue; /* it prints nothing else */
+            continue; /* the program always prints JSON */
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (!strcmp(argv[i], "--iterations"))
             iterations = atoi(value);

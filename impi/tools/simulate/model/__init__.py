@@ -1,1 +1,1 @@
-"""The model: virtual time, networks and machines, and what carries packets through them."""
+"""The model: virtual time, networks and machines, and the transports that carry packets."""

@@ -1,8 +1,7 @@
-"""The cost of a phase of one client's library (:class:`impi.protocol.collectives.Local`), in closed
-form.
+"""The cost of a local phase (:class:`impi.protocol.collectives.Local`) in closed form.
 
-Textbook trees and rings of n processes, with hop(m) = o_s + m/B + L + o_r of the local tier and the
-smallest k with 2^k >= n; without contention.
+The library is modelled by textbook trees and rings of n processes without contention, with hop(m) =
+o_s + m/B + L + o_r of the local tier and the smallest k with 2^k >= n.
 """
 
 from __future__ import annotations
@@ -16,31 +15,37 @@ from impi.tools.simulate.model.values import Extent, nbytes
 
 
 class Phase(NamedTuple):
-    """The times at which participants go on, if the last began at ``last`` and the root at
-    ``root``."""
+    """The times at which the participants of a phase go on."""
 
     others: int
     root: int
 
 
 def phase_times(step: Local, n: int, last: int, root: int, network: Network) -> Phase:
-    """The end of ``step`` among ``n`` processes.
+    """Return the times at which a phase ends.
 
     Args:
-        step: of the root, or of anybody.
-        n: processes of the client.
-        last: when the last of them has begun.
-        root: when its root has.
+        step: the step of the root, or of any process.
+        n: number of processes of the client.
+        last: time at which the last of them began.
+        root: time at which the root began.
         network: the costs.
     """
+
     tier, k = network.local, (n - 1).bit_length()
     size = _size(step)
+    # A copy inside a client is the sender's work, so a root pays for it in each of its rounds.
     sending = tier.sending(size) + wire_time(size, tier.bandwidth)
     combining = wire_time(size, network.combine)
+    # Every piece but the own one passes the root or each process, and
+    # k rounds have their latencies.
     bulk = (n - 1) * wire_time(size, tier.bandwidth) + k * tier.hop(0)
     ends = {
         "bcast": Phase(others=root + k * tier.hop(size), root=root + k * sending),
-        "scatter": Phase(others=root + bulk, root=root + (n - 1) * wire_time(size, tier.bandwidth) + k * tier.send),
+        "scatter": Phase(
+            others=root + bulk,
+            root=root + (n - 1) * wire_time(size, tier.bandwidth) + k * tier.send,
+        ),
         "gather": Phase(others=0, root=last + bulk),
         "reduce": Phase(others=0, root=last + k * (tier.hop(size) + combining)),
     }
@@ -50,21 +55,36 @@ def phase_times(step: Local, n: int, last: int, root: int, network: Network) -> 
         "allgather": bulk,
         "alltoall": (n - 1) * tier.hop(size),
     }
-    return ends[step.what] if step.what in ends else Phase(*[last + everybody[step.what]] * 2)
+
+    return (
+        ends[step.what]
+        if step.what in ends
+        else Phase(*[last + everybody[step.what]] * 2)
+    )
 
 
 def _size(step: Local) -> int:
     if step.what in ("scatter", "alltoall") and step.value is not None:
         return nbytes(step.value[0])
+
     if step.value is not None:
         return nbytes(step.value)
-    return step.like if isinstance(step.like, int) else 0 if step.like is None else nbytes(step.like)
+
+    return (
+        step.like
+        if isinstance(step.like, int)
+        else 0
+        if step.like is None
+        else nbytes(step.like)
+    )
 
 
 def phase_values(steps: Mapping[int, Local], n: int) -> Mapping[int, Any]:
-    """Return the result of each of ``steps``, by rank; absent ranks do the same as one there."""
+    """Return the results of ``steps`` by rank; absent ranks do the same as a present one."""
+
     ranks = sorted(steps)
     first = steps[ranks[0]]
+
     root = steps.get(first.root, first)
     match first.what:
         case "barrier":
@@ -83,4 +103,5 @@ def phase_values(steps: Mapping[int, Local], n: int) -> Mapping[int, Any]:
             value, everywhere = [first.value] * n, True
         case _:
             value, everywhere = [first.value[0]] * n, True
+
     return {rank: value if everywhere or rank == first.root else None for rank in ranks}

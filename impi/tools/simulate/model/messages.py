@@ -8,15 +8,29 @@ from typing import Any, Protocol
 class Message:
     """One message, shared by both ends and the network."""
 
-    __slots__ = ("accepted", "acknowledged", "dest", "filled", "hops", "nbytes", "source", "tag", "taken", "value")
+    __slots__ = (
+        "accepted",
+        "acknowledged",
+        "dest",
+        "filled",
+        "hops",
+        "nbytes",
+        "source",
+        "tag",
+        "taken",
+        "value",
+    )
 
-    def __init__(self, source: int, dest: int, tag: int, value: Any, nbytes: int, hops: int) -> None:
+    def __init__(
+        self, source: int, dest: int, tag: int, value: Any, nbytes: int, hops: int
+    ) -> None:
         self.source = source  # rank in MPI_COMM_WORLD
         self.dest, self.tag = dest, tag
         self.value = value  # the algorithm's value, handed over as it is
         self.nbytes = nbytes
-        self.hops = hops  # messages between clients in sequence until this one arrives, itself included
-        self.taken = 0  # octets that were put into packets
+        # Messages between clients in sequence until this one arrives, itself included
+        self.hops = hops
+        self.taken = 0  # octets that are in packets already
         self.filled = 0  # octets that have come
         self.accepted = False  # a receive was posted for it
         self.acknowledged = False  # the SYNCACK has come
@@ -29,7 +43,7 @@ class Listener(Protocol):
         """The first packet has come; return whether a receive was posted for the message."""
 
     def received(self, message: Message) -> None:
-        """The message is accepted and complete."""
+        """A message is accepted and complete."""
 
     def sent(self, message: Message) -> None:
         """The last packet has left, and no SYNCACK is due."""
@@ -39,10 +53,10 @@ class Transport(Protocol):
     """Carries messages between clients in packets (IMPI chapter 3)."""
 
     def send(self, message: Message) -> None:
-        """Begin."""
+        """Start to send a message."""
 
     def accept(self, message: Message) -> None:
-        """A receive was posted for a message that has :meth:`~Listener.arrived` before."""
+        """Tell that a receive was posted for a message that has :meth:`~Listener.arrived`."""
 
     def quiet(self) -> bool:
-        """Whether nothing is held back and all has arrived: true at the end of every job."""
+        """Return whether no packet is held back or under way: true at the end of every job."""

@@ -16,17 +16,17 @@ from impi.protocol.startup.agree import DEFAULT_MAXLINEAR, DEFAULT_XSIZE
 from impi.protocol.startup.facts import MAX_CLIENTS
 
 MOST_PROCS: Final = 1_000_000
-"""Most processes of a simulated job: one figure then takes some minutes, and 7 GB."""
+"""Most processes of a simulated job: a figure then takes some minutes and 7 GB."""
 
 _CLIENT: Final = re.compile(r"([1-9]\d{0,5})x([1-9]\d{0,5})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits that start-up would negotiate (IMPI 2.3.5); the defaults are those of our clients.
+    """The limits that start-up would negotiate (IMPI 2.3.5), with our clients' defaults.
 
     Raises:
-        UsageError: no client may offer such a limit.
+        UsageError: a client may not offer such a limit.
     """
 
     datalen: int = Offer().datalen
@@ -42,25 +42,32 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-"""Limits without any user's choice."""
+"""The limits if users choose none."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """``clients[c][n]`` processes on node n of client c.
+    """The places of a job's processes: ``clients[c][n]`` of them are on node n of client c.
 
     Raises:
-        UsageError: more clients than IMPI allows, or none, or one without processes.
+        UsageError: there is no client, one has no process, or there are more than IMPI allows.
     """
 
     clients: tuple[tuple[int, ...], ...]
-    one_machine: bool = False  # all nodes are one: they share its processors and its link (a test over loopback)
+    # All nodes are one machine, with its processors and its link (a test over loopback)
+    one_machine: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.clients) <= MAX_CLIENTS:
-            raise UsageError(f"a job has 1 to {MAX_CLIENTS} clients, not {len(self.clients)}", clause="2.3.5")
+            raise UsageError(
+                f"a job has 1 to {MAX_CLIENTS} clients, not {len(self.clients)}",
+                clause="2.3.5",
+            )
+
         if not all(nodes and all(n > 0 for n in nodes) for nodes in self.clients):
-            raise UsageError("every client needs at least one process on each of its nodes")
+            raise UsageError(
+                "every client needs at least one process on each of its nodes"
+            )
 
     @cached_property
     def size(self) -> int:
@@ -68,27 +75,34 @@ class Shape:
 
     @cached_property
     def client_of(self) -> tuple[int, ...]:
-        return tuple(c for c, nodes in enumerate(self.clients) for n in nodes for _ in range(n))
+        return tuple(
+            c for c, nodes in enumerate(self.clients) for n in nodes for _ in range(n)
+        )
 
     @cached_property
     def node_of(self) -> tuple[int, ...]:
-        """The node of each rank, counted through all clients."""
+        """The node of each rank; nodes are numbered through all clients."""
         flat = [n for nodes in self.clients for n in nodes]
-        return tuple(0 if self.one_machine else i for i, n in enumerate(flat) for _ in range(n))
+        return tuple(
+            0 if self.one_machine else i for i, n in enumerate(flat) for _ in range(n)
+        )
 
     @cached_property
     def ranks(self) -> tuple[range, ...]:
         sizes = [sum(nodes) for nodes in self.clients]
-        return tuple(range(sum(sizes[:c]), sum(sizes[: c + 1])) for c in range(len(sizes)))
+        return tuple(
+            range(sum(sizes[:c]), sum(sizes[: c + 1])) for c in range(len(sizes))
+        )
 
     def hosts(self, kind: HostKind) -> list[tuple[int, range]]:
-        """The client and the ranks of each host, by host index (IMPI 2.3.5)."""
+        """Return client and ranks of each host, by host index (IMPI 2.3.5)."""
         return list(self._hosts(kind))
 
     def _hosts(self, kind: HostKind) -> Iterator[tuple[int, range]]:
         first = 0
         for client, nodes in enumerate(self.clients):
             total = sum(nodes)
+
             sizes = {"proc": (1,) * total, "node": nodes, "client": (total,)}[kind]
             for size in sizes:
                 yield client, range(first, first + size)
@@ -101,8 +115,26 @@ class Shape:
         hosts, procs = [], []
         for index, (client, ranks) in enumerate(self.hosts(kind)):
             where = address(self.node_of[ranks[0]])
-            hosts.append(Host(index=index, client=client, ipv6=where, port=5000, procs=tuple(ranks)))
-            procs += [Proc(rank=r, client=client, host=index, ipv6=address(self.node_of[r]), pid=r + 1) for r in ranks]
+            hosts.append(
+                Host(
+                    index=index,
+                    client=client,
+                    ipv6=where,
+                    port=5000,
+                    procs=tuple(ranks),
+                )
+            )
+            procs += [
+                Proc(
+                    rank=r,
+                    client=client,
+                    host=index,
+                    ipv6=address(self.node_of[r]),
+                    pid=r + 1,
+                )
+                for r in ranks
+            ]
+
         return Job(
             version=LONG8_VERSION,
             nclients=len(self.clients),
@@ -120,10 +152,20 @@ class Shape:
         parts = []
         for nodes in self.clients:
             alike = len(set(nodes)) == 1
-            parts.append(f"{len(nodes)}x{nodes[0]}" if alike else f"{len(nodes)} nodes with {sum(nodes)}")
+            parts.append(
+                f"{len(nodes)}x{nodes[0]}"
+                if alike
+                else f"{len(nodes)} nodes with {sum(nodes)}"
+            )
+
         if len(parts) > 4 and len(set(parts)) == 1:
             return f"{len(parts)} x {parts[0]}"
-        return "+".join(parts) if len(parts) <= 4 else "+".join((*parts[:2], "...", parts[-1]))
+
+        return (
+            "+".join(parts)
+            if len(parts) <= 4
+            else "+".join((*parts[:2], "...", parts[-1]))
+        )
 
 
 def address(node: int) -> bytes:
@@ -132,7 +174,12 @@ def address(node: int) -> bytes:
 
 
 def parse_shape(text: str) -> Shape:
-    """Parse ``2x2+1x4``: client 0 has 2 nodes of 2 procs, client 1 one of 4. Raises UsageError."""
+    """Parse ``2x2+1x4``: client 0 has 2 nodes of 2 procs, client 1 has 1 of 4.
+
+    Raises:
+        UsageError: the text is malformed.
+    """
+
     clients = []
     for part in text.split("+"):
         match = _CLIENT.fullmatch(part)
@@ -140,36 +187,59 @@ def parse_shape(text: str) -> Shape:
             raise UsageError(
                 f"topology {text!r}: {part!r} is not NODESxPROCS; write a client with 2 nodes of 4 procs as 2x4"
             )
+
+        # Before the tuple is made, since a user may ask for 10^12 processes.
         _check_many(int(match[2]) * int(match[1]))
         clients.append((int(match[2]),) * int(match[1]))
+
     _check_many(sum(map(sum, clients)))
+
     return Shape(tuple(clients))
 
 
 def spread(procs: int, clients: int, per_node: int) -> Shape:
-    """Spread ``procs`` evenly over ``clients``, ``per_node`` on a node. Raises UsageError."""
+    """Return ``procs`` spread evenly over ``clients``, ``per_node`` on a node.
+
+    Raises:
+        UsageError: a client would have no proc, or a number is out of range.
+    """
+
     if not 1 <= clients <= procs:
-        raise UsageError(f"{procs} processes cannot be spread over {clients} clients; each needs one")
+        raise UsageError(
+            f"{procs} processes cannot be spread over {clients} clients; each needs one"
+        )
+
     _check_many(procs)
     if per_node < 1:
         raise UsageError(f"a node cannot have {per_node} processes; give at least 1")
+
+    # The first clients have one more where it does not come out even.
     shares = [procs // clients + (c < procs % clients) for c in range(clients)]
-    return Shape(tuple((per_node,) * (n // per_node) + ((n % per_node,) if n % per_node else ()) for n in shares))
+
+    return Shape(
+        tuple(
+            (per_node,) * (n // per_node) + ((n % per_node,) if n % per_node else ())
+            for n in shares
+        )
+    )
 
 
 def _check_many(procs: int) -> None:
     if procs > MOST_PROCS:
-        raise UsageError(f"{procs} processes are more than can be simulated; give at most {MOST_PROCS}")
+        raise UsageError(
+            f"{procs} processes are more than can be simulated; give at most {MOST_PROCS}"
+        )
 
 
 class _Run(tuple[int, ...]):
-    """Consecutive ranks: a tuple that knows where they are without looking through them."""
+    """Consecutive ranks: a tuple that finds a rank by arithmetic, without a search."""
 
     __slots__ = ()
 
     def index(self, value: Any, *_limits: Any) -> int:
         if value not in self:
             raise ValueError(f"{value} is not in {self[:1]}...")
+
         return int(value) - self[0]
 
     def __contains__(self, value: object) -> bool:
@@ -177,13 +247,16 @@ class _Run(tuple[int, ...]):
 
 
 class WideLayout(Layout):
-    """The layout of MPI_COMM_WORLD, where algorithms find a process among many without a search."""
+    """The layout of MPI_COMM_WORLD, which finds a process among many without a search."""
 
     __slots__ = ("_runs",)
 
     def __init__(self, client_of_rank: Sequence[int]) -> None:
         super().__init__(client_of_rank)
-        self._runs = tuple(_Run(super(WideLayout, self).locals_to_master(n)) for n in range(self.num_masters()))
+        self._runs = tuple(
+            _Run(super(WideLayout, self).locals_to_master(n))
+            for n in range(self.num_masters())
+        )
 
     def locals_to_master(self, number: int) -> tuple[int, ...]:
         return self._runs[number]

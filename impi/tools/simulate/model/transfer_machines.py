@@ -1,6 +1,6 @@
 """The transfer machines of all processes, wired by a fabric: real packets and credit, virtual time.
 
-Only for jobs of some hundred processes: each machine knows all remote processes.
+Use it for jobs of some hundred processes only, since each machine knows all remote processes.
 """
 
 from __future__ import annotations
@@ -27,24 +27,40 @@ class PacketTransport:
         UsageError: the job is too large.
     """
 
-    def __init__(self, fabric: Fabric, shape: Shape, limits: Limits, listener: Listener, kind: HostKind) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        shape: Shape,
+        limits: Limits,
+        listener: Listener,
+        kind: HostKind,
+    ) -> None:
         if shape.size > MOST_PROCS:
-            raise UsageError(f"the real transfer machines of {shape.size} processes are too many; {MOST_PROCS} can be")
+            raise UsageError(
+                f"the real transfer machines of {shape.size} processes are too many; {MOST_PROCS} can be"
+            )
+
         self._fabric, self._listener = fabric, listener
         self._agents = kind != "proc"
         self._job = shape.job(kind, limits)
         self._machines: dict[int, Transfer] = {}
-        self._messages: dict[tuple[int, int], tuple[Message, Outgoing]] = {}  # by sender and srqid
-        self._incoming: dict[Message, Incoming] = {}  # messages that have arrived and are incomplete
+        # By sender and srqid
+        self._messages: dict[tuple[int, int], tuple[Message, Outgoing]] = {}
+        # Messages that have arrived and are incomplete
+        self._incoming: dict[Message, Incoming] = {}
         self._ranks = {(proc.ipv6, proc.pid): proc.rank for proc in self._job.procs}
         self._octets = bytearray()
 
     def send(self, message: Message) -> None:
         machine = self._machine(message.source)
         if len(self._octets) < message.nbytes:
-            self._octets = bytearray(message.nbytes)  # one for all, as nobody reads the octets
+            # One buffer for all, because its octets are never read
+            self._octets = bytearray(message.nbytes)
+
         view = memoryview(self._octets)[: message.nbytes]
-        out = machine.send(message.dest, cid=_CID, tag=message.tag, lsrank=message.source, views=[view])
+        out = machine.send(
+            message.dest, cid=_CID, tag=message.tag, lsrank=message.source, views=[view]
+        )
         self._messages[message.source, out.header.srqid] = message, out
         self._pump(message.source, message.dest)
 
@@ -55,14 +71,20 @@ class PacketTransport:
 
     def quiet(self) -> bool:
         idle = all(machine.idle for machine in self._machines.values())
-        return idle and not self._incoming and all(out.done for _, out in self._messages.values())
+        return (
+            idle
+            and not self._incoming
+            and all(out.done for _, out in self._messages.values())
+        )
 
     def _machine(self, rank: int) -> Transfer:
         if rank not in self._machines:
             self._machines[rank] = Transfer(self._job, rank, agent=self._agents)
+
         return self._machines[rank]
 
     def _channel(self, rank: int, peer: int) -> int:
+        # A proc with an agent has one channel for all peers: that to its own host.
         return self._job.procs[rank if self._agents else peer].host
 
     def _pump(self, rank: int, peer: int) -> None:
@@ -70,6 +92,7 @@ class PacketTransport:
         while machine.wants_write(host):
             views = machine.data_to_send(host)
             packets = list(_cut(views))
+
             machine.sent(host, sum(map(len, views)))
             for header, octets in packets:
                 self._emit(rank, header, octets)
@@ -78,9 +101,11 @@ class PacketTransport:
         left = nothing
         if header.pk_type in (PacketType.DATA, PacketType.DATASYNC):
             message, _ = self._messages[rank, header.srqid]
+
             message.taken += header.pk_len
             if message.taken == message.nbytes:
                 left = partial(self._listener.sent, message)
+
         dest = self._ranks[header.dest_ipv6, header.dest_pid]
         come = partial(self._come, rank, dest, octets)
         self._fabric.packet(Parcel(rank, dest, sum(map(len, octets)), left, come))
@@ -90,19 +115,23 @@ class PacketTransport:
         for piece in octets:
             at = 0
             while at < len(piece):
+                # The machine says where the next octets belong, and how many it wants there.
                 room = machine.get_buffer(host)
                 n = min(len(room), len(piece) - at)
                 room[:n] = piece[at : at + n]
+
                 at += n
                 for event in machine.received(host, n):
-                    assert isinstance(event, Arrived), "nobody cancels"
+                    assert isinstance(event, Arrived), "no call cancels"
                     self._arrived(event.incoming)
+
         self._pump(dest, source)
         for message in [m for m, i in self._incoming.items() if i.done]:
             self._settle(message)
 
     def _arrived(self, incoming: Incoming) -> None:
         message, _ = self._messages[incoming.source, incoming.header.srqid]
+
         self._incoming[message] = incoming
         if self._listener.arrived(message):
             self._accept(message)
@@ -120,17 +149,20 @@ class PacketTransport:
 
 
 def _cut(views: list[memoryview]) -> Iterator[tuple[Header, list[memoryview]]]:
-    """The packets of what a machine has to send; each begins with a view that is its header."""
+    """Return the packets in a machine's output; each begins with a view that is its header."""
     at = 0
     while at < len(views):
         header = unpack_header(views[at])
         packet, left = [views[at]], 0
+
         assert len(views[at]) == HEADER_SIZE
         if header.pk_type in (PacketType.DATA, PacketType.DATASYNC):
             left = header.pk_len
+
         at += 1
         while left:
             packet.append(views[at])
             left -= len(views[at])
             at += 1
+
         yield header, packet

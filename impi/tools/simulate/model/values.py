@@ -1,4 +1,4 @@
-"""Values without content, for the algorithms of chapter 4, which look at none."""
+"""Values without content, for the algorithms of chapter 4, which never look at contents."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from impi.protocol.collectives import Fixed, Octets
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """So many octets."""
+    """A value that is only a number of octets."""
 
     nbytes: int
 
 
 def nbytes(value: Any) -> int:
-    """Octets of a value on the wire."""
+    """Return the octets of a value on the wire."""
     return value.nbytes if isinstance(value, Extent | memoryview) else len(value)
 
 
@@ -39,8 +39,10 @@ class Same(Sequence[Any]):
     def __getitem__(self, at: int | slice) -> Any:
         if isinstance(at, slice):
             return Same(self._value, len(range(*at.indices(self._length))))
+
         if not -self._length <= at < self._length:
             raise IndexError(at)
+
         return self._value
 
 
@@ -50,7 +52,11 @@ class Blank(Fixed):
     __slots__ = ()
 
     def join(self, pieces: Sequence[Any], ranks: Sequence[int]) -> Any:
-        return memoryview(bytes(self.size)) if len(ranks) == 1 else Extent(self.size * len(ranks))
+        return (
+            memoryview(bytes(self.size))
+            if len(ranks) == 1
+            else Extent(self.size * len(ranks))
+        )
 
     def split(self, octets: Octets | Extent, ranks: Sequence[int]) -> Any:
         assert nbytes(octets) == self.size * len(ranks), "pieces were lost"
@@ -58,7 +64,7 @@ class Blank(Fixed):
 
 
 class Zeros(Blank):
-    """Blanks with real octets, for algorithms that cut and join what they receive."""
+    """Blanks with real octets, for algorithms that cut and join received values."""
 
     __slots__ = ()
 

@@ -1,0 +1,1 @@
+"""Verbs of impilab about runs that are over: pages, copies, repetitions, removal."""
