@@ -19,7 +19,7 @@ from impi.base import manifests
 from impi.lab.judge import expectations
 from impi.lab.plan import tier_parts
 
-# A clock is no judge on a shared machine: tests bound time by turns of their own.
+# A clock is not a judge on a shared machine: tests bound time by turns of their own.
 settings.register_profile("impi", deadline=None)
 settings.load_profile("impi")
 
@@ -30,7 +30,7 @@ sys.dont_write_bytecode = False
 ROOT = Path(__file__).parent.parent
 DEADLINE_S = 90.0
 
-# Imported, numpy starts a thread for each further core: a fifth of what its import costs.
+# Imported, numpy starts a thread for each further core: a fifth of the cost of its import.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
@@ -43,7 +43,11 @@ def pytest_configure() -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
     """``-n auto``: a worker more than cores, as a third of the time is waits for processes."""
-    return None if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") else len(os.sched_getaffinity(0)) + 1
+    return (
+        None
+        if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS")
+        else len(os.sched_getaffinity(0)) + 1
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -51,7 +55,9 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     """Say how a worker ended that crashed: by which signal, or by os._exit."""
     if error:
         process = node.gateway._io.popen
-        sys.stderr.write(f"\n{node.gateway.id}: {error}; exit code {process.wait(10)}\n")
+        sys.stderr.write(
+            f"\n{node.gateway.id}: {error}; exit code {process.wait(10)}\n"
+        )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is collected stays till the end, and is not looked through for garbage.
+    """Keep collected objects to the end, and do not search them for garbage.
 
     That was a third of the time of collecting, and a tenth of that of tests without processes.
     """
@@ -78,10 +84,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport() -> Generator[
+    None, pytest.TestReport, pytest.TestReport
+]:
     """If the variable says so (CI), a test skipped for a missing program has failed."""
     report = yield
-    if report.skipped and os.environ.get("IMPI_TESTS_NEED_ALL") and "is not installed" in str(report.longrepr):
+    if (
+        report.skipped
+        and os.environ.get("IMPI_TESTS_NEED_ALL")
+        and "is not installed" in str(report.longrepr)
+    ):
         report.outcome = "failed"
     return report
 
@@ -123,8 +135,13 @@ class JobResult:
         return "".join(client.out for client in self.clients)
 
     def __str__(self) -> str:
-        parts = [("server", self.server), *((f"client {i}", c) for i, c in enumerate(self.clients))]
-        return "\n".join(f"--- {name}: exit {e.code}\n{e.out}{e.err}" for name, e in parts)
+        parts = [
+            ("server", self.server),
+            *((f"client {i}", c) for i, c in enumerate(self.clients)),
+        ]
+        return "\n".join(
+            f"--- {name}: exit {e.code}\n{e.out}{e.err}" for name, e in parts
+        )
 
 
 def need_vendor(vendor: str) -> None:
@@ -133,15 +150,27 @@ def need_vendor(vendor: str) -> None:
         pytest.skip(f"{vendor} is not in .mpi/{vendor}: run ci/vendors.sh")
 
 
-def _impirun(arguments: Sequence[str], environ: dict[str, str], *, fed: bool = False) -> subprocess.Popen[str]:
+def _impirun(
+    arguments: Sequence[str], environ: dict[str, str], *, fed: bool = False
+) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "impi.cli.impirun", *arguments]
     stdin = subprocess.PIPE if fed else subprocess.DEVNULL
     return subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=stdin, text=True, env=environ, cwd=ROOT
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=stdin,
+        text=True,
+        env=environ,
+        cwd=ROOT,
     )
 
 
-def _end(process: subprocess.Popen[str], deadline_s: float = DEADLINE_S, stdin: str | None = None) -> Ended:
+def _end(
+    process: subprocess.Popen[str],
+    deadline_s: float = DEADLINE_S,
+    stdin: str | None = None,
+) -> Ended:
     try:
         out, err = process.communicate(stdin, timeout=deadline_s)
     except subprocess.TimeoutExpired:
@@ -176,7 +205,10 @@ def run_job() -> Callable[..., JobResult]:
         for client in clients:
             need_vendor(client.partition(":")[0])
         shared = {**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})}
-        server = _impirun(["-server", str(len(clients)), "--interface", "127.0.0.1", *server_options], shared)
+        server = _impirun(
+            ["-server", str(len(clients)), "--interface", "127.0.0.1", *server_options],
+            shared,
+        )
         assert server.stdout is not None
         where = server.stdout.readline().strip()
         started = []
@@ -186,9 +218,22 @@ def run_job() -> Callable[..., JobResult]:
             more = [*(options or {}).get(rank, ())]
             program = (argv_of or {}).get(rank, argv)
             there = through(where) if through and rank == 0 else where
-            command = ["-client", str(rank), there, "-np", np, "--vendor", vendor, *more, *program]
+            command = [
+                "-client",
+                str(rank),
+                there,
+                "-np",
+                np,
+                "--vendor",
+                vendor,
+                *more,
+                *program,
+            ]
             started.append(_impirun(command, env, fed=stdin is not None and rank == 0))
-        ends = tuple(_end(one, deadline_s, None if rank else stdin) for rank, one in enumerate(started))
+        ends = tuple(
+            _end(one, deadline_s, None if rank else stdin)
+            for rank, one in enumerate(started)
+        )
         if not joins:
             server.terminate()
         return JobResult(_end(server), ends)
@@ -201,7 +246,7 @@ class RelayProcess:
     """A running ``impirun -relay``."""
 
     where: str
-    """What it has printed: address and port."""
+    """The address and port that it has printed."""
     process: subprocess.Popen[str]
 
     def end(self, signum: int = signal.SIGTERM) -> Ended:
@@ -216,7 +261,9 @@ def start_relay() -> Iterator[Callable[..., RelayProcess]]:
     started: list[RelayProcess] = []
 
     def start(*options: str, environ: dict[str, str]) -> RelayProcess:
-        process = _impirun(["-relay", "--interface", "127.0.0.1", *options], {**os.environ, **environ})
+        process = _impirun(
+            ["-relay", "--interface", "127.0.0.1", *options], {**os.environ, **environ}
+        )
         assert process.stdout is not None
         started.append(RelayProcess(process.stdout.readline().strip(), process))
         return started[-1]
@@ -244,9 +291,20 @@ def run_alone() -> Callable[..., Ended]:
                 "OMPI_MCA_mpi_yield_when_idle": "1",
                 "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
             }
-        command = [str(prefix / "bin" / "mpiexec"), "-n", str(np), sys.executable, *argv]
+        command = [
+            str(prefix / "bin" / "mpiexec"),
+            "-n",
+            str(np),
+            sys.executable,
+            *argv,
+        ]
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=environ
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=environ,
         )
         return _end(process)
 

@@ -1,4 +1,4 @@
-"""What the tests of this folder look at: the modules of impi, parsed once."""
+"""The modules of impi for the tests of this folder, parsed once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,12 @@ def name_of(path: str) -> str:
 @cache
 def functions() -> list[tuple[str, Function]]:
     """All functions and methods, nested ones too, each with the path of its module."""
-    return [(path, node) for path, tree in modules().items() for node in statements(tree) if isinstance(node, Function)]
+    return [
+        (path, node)
+        for path, tree in modules().items()
+        for node in statements(tree)
+        if isinstance(node, Function)
+    ]
 
 
 def statements(node: ast.AST) -> Iterator[ast.stmt]:

@@ -20,19 +20,28 @@ def test_any_in_signatures() -> None:
     annotations = [
         annotation
         for _, function in functions()
-        for annotation in (*(argument.annotation for argument in arguments(function)), function.returns)
+        for annotation in (
+            *(argument.annotation for argument in arguments(function)),
+            function.returns,
+        )
         if annotation is not None
     ]
     assert len(annotations) > 5000
     assert sum(map(_is_any, annotations)) <= BARE
-    assert sum(any(map(_is_any, ast.walk(annotation))) for annotation in annotations) <= CONTAINED
+    assert (
+        sum(any(map(_is_any, ast.walk(annotation))) for annotation in annotations)
+        <= CONTAINED
+    )
 
 
 def test_no_string_hides_one() -> None:
     quoted = [
         (path, function.name)
         for path, function in functions()
-        for annotation in (*(argument.annotation for argument in arguments(function)), function.returns)
+        for annotation in (
+            *(argument.annotation for argument in arguments(function)),
+            function.returns,
+        )
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str)
     ]
     assert quoted == []

@@ -23,19 +23,27 @@ ENVIRONMENTS = {
     "lab": LAB,
     "dev": (*LAB, "plots", "kubernetes", "test", "lint", "schemas"),
     "tests": ("base", "lab", "test"),
-    **{group: (group,) for group in ("browser", "fuzz", "lock", "package")},
+    **{group: (group,) for group in ("browser", "docs", "fuzz", "lock", "package")},
 }
-LOCKS = [*(ROOT / "ci" / "locks").glob("*.txt"), *(ROOT / "images").glob("*/locked.txt")]
+LOCKS = [
+    *(ROOT / "ci" / "locks").glob("*.txt"),
+    *(ROOT / "images").glob("*/locked.txt"),
+]
 
 
 def _locked(file: Path) -> dict[str, set[str]]:
     """The requirements of a lock file, each with its hashes."""
     text = file.read_text().replace("\\\n", " ")
     hashes = re.compile(r"sha256:[0-9a-f]{64}")
-    return {line.split(" --hash")[0].strip(): set(hashes.findall(line)) for line in text.splitlines()}
+    return {
+        line.split(" --hash")[0].strip(): set(hashes.findall(line))
+        for line in text.splitlines()
+    }
 
 
-@pytest.mark.parametrize("file", LOCKS, ids=lambda file: f"{file.parent.name}/{file.name}")
+@pytest.mark.parametrize(
+    "file", LOCKS, ids=lambda file: f"{file.parent.name}/{file.name}"
+)
 def test_every_package_has_a_version_and_hashes(file: Path) -> None:
     found = _locked(file)
     assert found
@@ -46,19 +54,28 @@ def test_every_package_has_a_version_and_hashes(file: Path) -> None:
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_lock_file_has_the_versions_of_pyproject(name: str) -> None:
-    rows = [Requirement(text) for text in _locked(ROOT / "ci" / "locks" / f"{name}.txt")]
+    rows = [
+        Requirement(text) for text in _locked(ROOT / "ci" / "locks" / f"{name}.txt")
+    ]
     found: dict[str, list[str]] = {}
     for row in rows:
         found.setdefault(row.name, []).extend(each.version for each in row.specifier)
-    for wanted in map(Requirement, (text for part in ENVIRONMENTS[name] for text in LISTS[part])):
+    for wanted in map(
+        Requirement, (text for part in ENVIRONMENTS[name] for text in LISTS[part])
+    ):
         versions = found.get(wanted.name, [])
         assert versions, f"{wanted.name} is in no line: run ci/lock.sh"
-        assert all(wanted.specifier.contains(version) for version in versions), f"{wanted}: run ci/lock.sh"
+        assert all(wanted.specifier.contains(version) for version in versions), (
+            f"{wanted}: run ci/lock.sh"
+        )
 
 
 def test_users_get_ranges() -> None:
     """A version alone would forbid every environment that has another one."""
-    rows = [*PROJECT["dependencies"], *(row for part in PROJECT["optional-dependencies"].values() for row in part)]
+    rows = [
+        *PROJECT["dependencies"],
+        *(row for part in PROJECT["optional-dependencies"].values() for row in part),
+    ]
     assert [row for row in rows if "==" in row or ">=" not in row] == []
 
 
@@ -78,5 +95,11 @@ def test_the_versions_of_vendors_have_hashes() -> None:
         if not manifest.exists():
             continue
         table = tomllib.loads(manifest.read_text())
-        versions = {table["version"], *table["versions"].values()} - {"debian", "checked"}  # apt checks these
-        assert {requirement.partition("==")[2] for requirement in _locked(file)} == versions, "run ci/lock.sh"
+        # Apt checks these
+        versions = {table["version"], *table["versions"].values()} - {
+            "debian",
+            "checked",
+        }
+        assert {
+            requirement.partition("==")[2] for requirement in _locked(file)
+        } == versions, "run ci/lock.sh"

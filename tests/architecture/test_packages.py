@@ -32,19 +32,25 @@ FIRST_LEVEL = (8, 4)
 
 
 def contracts() -> list[dict[str, Any]]:
-    text = (ROOT / "pyproject.toml").read_text()
-    found: list[dict[str, Any]] = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    text = (ROOT / "ci/contracts.toml").read_text()
+    found: list[dict[str, Any]] = tomllib.loads(text)["tool"]["importlinter"][
+        "contracts"
+    ]
     return found
 
 
 def folders() -> Counter[str]:
     """How many modules each package has, its subfolders apart."""
-    return Counter(name_of(str(Path(path).parent)) for path in modules() if Path(path).name != "__init__.py")
+    return Counter(
+        name_of(str(Path(path).parent))
+        for path in modules()
+        if Path(path).name != "__init__.py"
+    )
 
 
 @cache
 def graph() -> dict[str, set[str]]:
-    """Which modules each module imports, lazily and for types too."""
+    """Return the imports of each module, including lazy ones and those for types."""
     names = {name_of(path) for path in modules()}
     found: dict[str, set[str]] = {}
     for path, tree in modules().items():
@@ -80,23 +86,40 @@ def rings(graph: dict[str, set[str]]) -> list[set[str]]:
 
 def test_the_first_level_is_seen_at_a_glance() -> None:
     level = {name_of(path).split(".")[1] for path in modules() if path.count("/") > 1}
-    single = [path for path in modules() if path.count("/") == 1 and not path.endswith("__init__.py")]
-    assert (len(level) <= FIRST_LEVEL[0], len(single) <= FIRST_LEVEL[1]) == (True, True), (sorted(level), single)
+    single = [
+        path
+        for path in modules()
+        if path.count("/") == 1 and not path.endswith("__init__.py")
+    ]
+    assert (len(level) <= FIRST_LEVEL[0], len(single) <= FIRST_LEVEL[1]) == (
+        True,
+        True,
+    ), (sorted(level), single)
 
 
 def test_no_folder_has_too_many_files() -> None:
-    full = {name: size for name, size in folders().items() if size > FILES and name not in ALIKE}
-    assert not full, f"at most {FILES} files in a folder: make a room of those that are one idea"
+    full = {
+        name: size
+        for name, size in folders().items()
+        if size > FILES and name not in ALIKE
+    }
+    assert not full, (
+        f"at most {FILES} files in a folder: make a room of those that are one idea"
+    )
 
 
 def test_no_ring_is_large() -> None:
     large = [ring for ring in rings(graph()) if len(ring) > RING]
     assert [sorted(ring) for ring in large if not ring & RINGS.keys()] == []
-    assert [name for name in RINGS if not any(name in ring for ring in large)] == [], "no such ring: the row can go"
+    assert [name for name in RINGS if not any(name in ring for ring in large)] == [], (
+        "no such ring: the row can go"
+    )
 
 
 def test_a_ring_would_be_seen() -> None:
-    assert rings({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}) == [{"a", "b", "c"}]
+    assert rings({"a": {"b"}, "b": {"c", "d"}, "c": {"a"}, "d": set()}) == [
+        {"a", "b", "c"}
+    ]
 
 
 def test_a_class_has_a_name_of_its_own_in_its_room() -> None:
@@ -110,31 +133,55 @@ def test_a_class_has_a_name_of_its_own_in_its_room() -> None:
                 places[f"{room}: {node.name}"].append(name_of(path))
     repeated = {name: where for name, where in places.items() if len(where) > 1}
     twice = {name: where for name, where in repeated.items() if name not in REPEATED}
-    assert not twice, "one name, two classes: rename one, or say in REPEATED why they are one thing"
-    assert sorted(REPEATED.keys() - repeated.keys()) == [], "no such classes: the row can go"
+    assert not twice, (
+        "one name, two classes: rename one, or say in REPEATED why they are one thing"
+    )
+    assert sorted(REPEATED.keys() - repeated.keys()) == [], (
+        "no such classes: the row can go"
+    )
 
 
 def test_every_package_says_what_it_is() -> None:
     packages = {str(Path(path).parent) for path in modules()}
-    assert sorted(package for package in packages if f"{package}/__init__.py" not in modules()) == []
-    assert [path for path, tree in modules().items() if not ast.get_docstring(tree)] == []
+    assert (
+        sorted(
+            package for package in packages if f"{package}/__init__.py" not in modules()
+        )
+        == []
+    )
+    assert [
+        path for path, tree in modules().items() if not ast.get_docstring(tree)
+    ] == []
 
 
 def test_no_package_may_have_a_ring() -> None:
     """import-linter counts lazy imports, and asks all packages below an ancestor."""
-    guarded = [name for c in contracts() if c["type"] == "acyclic_siblings" for name in c["ancestors"]]
+    guarded = [
+        name
+        for c in contracts()
+        if c["type"] == "acyclic_siblings"
+        for name in c["ancestors"]
+    ]
     alone = [
         package
         for package, size in folders().items()
-        if size > WITHOUT_CONTRACT and not any(f"{package}.".startswith(f"{name}.") for name in guarded)
+        if size > WITHOUT_CONTRACT
+        and not any(f"{package}.".startswith(f"{name}.") for name in guarded)
     ]
     assert alone in ([], ["impi"])
 
 
 def test_rooms_have_layers() -> None:
     """A package with folders says which of them may import which."""
-    layered = {name for c in contracts() if c["type"] == "layers" for name in c.get("containers", ())}
-    parents = Counter(package.rpartition(".")[0] for package in folders() if package.count(".") > 1)
+    layered = {
+        name
+        for c in contracts()
+        if c["type"] == "layers"
+        for name in c.get("containers", ())
+    }
+    parents = Counter(
+        package.rpartition(".")[0] for package in folders() if package.count(".") > 1
+    )
     assert {parent for parent, rooms in parents.items() if rooms > 2} <= layered
 
 
@@ -145,5 +192,14 @@ def test_ignored_imports_exist() -> None:
     for contract in contracts():
         for ignored in contract.get("ignore_imports", ()):
             importer, _, imported = ignored.partition(" -> ")
-            inside = "    from {} import" if imported.startswith("impi.") else "\nimport {}\n"
+            inside = (
+                "    from {} import"
+                if imported.startswith("impi.")
+                else "\nimport {}\n"
+            )
             assert inside.format(imported) in texts[importer], ignored
+
+
+def test_what_pip_reads_is_short() -> None:
+    """Whoever packages impi reads pyproject.toml; import contracts have a file of their own."""
+    assert len((ROOT / "pyproject.toml").read_text("utf-8").splitlines()) < 200

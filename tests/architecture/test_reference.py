@@ -11,7 +11,12 @@ TOP = Path(__file__).parents[2]
 
 def test_the_pages_are_up_to_date() -> None:
     done = subprocess.run(
-        [sys.executable, "ci/reference.py", "--check"], cwd=TOP, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "ci/reference.py", "--check"],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

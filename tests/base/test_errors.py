@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from impi.base.errors import HungUp, ImpiError, JobEnded, JobError, PeerError, StartupError, UsageError, refuse
+from impi.base.errors import (
+    HungUp,
+    ImpiError,
+    JobEnded,
+    JobError,
+    PeerError,
+    StartupError,
+    UsageError,
+    refuse,
+)
 
 
 def test_the_sentence_has_peer_octets_and_clause() -> None:
-    error = PeerError("sent nonsense", clause="3.5", peer="client 1", octets=b"\x00\xff")
+    error = PeerError(
+        "sent nonsense", clause="3.5", peer="client 1", octets=b"\x00\xff"
+    )
     assert str(error) == "client 1: sent nonsense [octets 00ff] (IMPI 3.5)"
     assert str(StartupError("no server")) == "no server"
     assert (error.message, error.args) == ("sent nonsense", ("sent nonsense",))
@@ -16,11 +27,15 @@ def test_the_sentence_has_peer_octets_and_clause() -> None:
 
 @pytest.mark.parametrize(("size", "end"), [(32, "]"), (33, "...]")])
 def test_of_long_input_the_first_octets_are_shown(size: int, end: str) -> None:
-    assert str(ImpiError("long", octets=b"a" * size)) == f"long [octets {'61' * 32}{end}"
+    assert (
+        str(ImpiError("long", octets=b"a" * size)) == f"long [octets {'61' * 32}{end}"
+    )
 
 
 def test_an_error_may_have_two_origins() -> None:
-    assert isinstance(HungUp("gone"), PeerError) and isinstance(HungUp("gone"), JobError)
+    assert isinstance(HungUp("gone"), PeerError) and isinstance(
+        HungUp("gone"), JobError
+    )
 
 
 def test_the_end_of_a_job_has_its_exit_code() -> None:

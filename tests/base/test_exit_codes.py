@@ -56,7 +56,9 @@ def test_2_interrupted(backend):
     assert run(backend, RING) == 2
 
 
-@pytest.mark.parametrize("what", ["engine", "image", "network", "ssh", "capture", "disk full", "permission"])
+@pytest.mark.parametrize(
+    "what", ["engine", "image", "network", "ssh", "capture", "disk full", "permission"]
+)
 def test_3_the_labs_own_fault(backend, capsys, monkeypatch, what):
     code = {"disk full": errno.ENOSPC, "permission": errno.EACCES}.get(what)
     if code is not None:
@@ -69,7 +71,11 @@ def test_3_the_labs_own_fault(backend, capsys, monkeypatch, what):
         assert f"cannot be made: {os.strerror(code)}" in capsys.readouterr().err
         return
     if what == "engine":
-        backend.findings = [Finding(subject="engine", ok=False, detail="it does not answer", cure="start it")]
+        backend.findings = [
+            Finding(
+                subject="engine", ok=False, detail="it does not answer", cure="start it"
+            )
+        ]
     if what in ("network", "ssh"):
         backend.broken_open = f"{what}: no"
     backend.broken_capture = what == "capture"
@@ -90,7 +96,10 @@ def test_3_a_disk_that_fills_up(backend, capsys, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", full)  # captures
     assert run(backend, RING) == 3
-    assert f"the evidence of {RING} cannot be written: No space left on device" in capsys.readouterr().err
+    assert (
+        f"the evidence of {RING} cannot be written: No space left on device"
+        in capsys.readouterr().err
+    )
     assert backend.open_labs == 0
 
 
@@ -118,5 +127,8 @@ def test_6_only_expectations_that_are_not_true(backend, row, broken):
 
 
 def test_codes_are_shown_with_their_meanings():
-    assert shown(ExitCode.OK, ExitCode.USAGE) == "exit codes: 0 as expected, 4 asked wrongly"
+    assert (
+        shown(ExitCode.OK, ExitCode.USAGE)
+        == "exit codes: 0 as expected, 4 wrong use of the command"
+    )
     assert [int(code) for code in ExitCode] == [0, 1, 2, 3, 4, 5, 6, 124, 125, 130]

@@ -26,18 +26,26 @@ def deep(_: object = None) -> object:
     ],
 )
 def test_what_is_malformed(work: Callable[[], object], why: str) -> None:
-    with pytest.raises(UsageError) as caught, reading("F", "is no table", "make one"):
+    with (
+        pytest.raises(UsageError) as caught,
+        reading("F", "is not a table", "make one"),
+    ):
         work()
-    assert str(caught.value) == f"F is no table: {why}; make one"
+    assert str(caught.value) == f"F is not a table: {why}; make one"
 
 
 def test_what_cannot_be_read_and_what_is_told_already(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"/none cannot be read: No such file or directory$"):
+    with pytest.raises(
+        UsageError,
+        match=r"/none cannot be read: No such file or directory; write its path",
+    ):
         read_toml(tmp_path / "none")
-    with pytest.raises(UsageError, match=r"^mine$"), reading("F", "is no table"):
+    with pytest.raises(UsageError, match=r"^mine$"), reading("F", "is not a table"):
         raise UsageError("mine")
     (tmp_path / "deep").write_text("a = " + "[" * 100_000)
-    with pytest.raises(UsageError, match=r"^topology file .* is not TOML: it is nested too deeply$"):
+    with pytest.raises(
+        UsageError, match=r"^topology file .* is not TOML: it is nested too deeply$"
+    ):
         read_toml(tmp_path / "deep", "topology file")
     (tmp_path / "good").write_text("a = 1")
     assert read_toml(tmp_path / "good") == {"a": 1}

@@ -21,7 +21,9 @@ def test_a_machine_is_described_without_its_name() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "flags : fpu\n"])
-def test_a_processor_without_a_name_is_named_by_its_kind(text: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_processor_without_a_name_is_named_by_its_kind(
+    text: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def read_text(_path: Path, *_how: str) -> str:
         if text is None:
             raise OSError
@@ -31,7 +33,9 @@ def test_a_processor_without_a_name_is_named_by_its_kind(text: str | None, monke
     assert machine()["processor"] == platform.machine()
 
 
-def test_a_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_commit_is_that_of_the_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=n", "-c", "user.email=e"]
     subprocess.run([*git, "init", "-q"], check=True)
     (tmp_path / "a").touch()
@@ -47,7 +51,9 @@ def test_a_commit_is_that_of_the_checkout(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert commit() == "", "impi is installed in a repository of its user"
 
 
-def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_git_there_is_no_commit(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(base, "_ROOT", tmp_path)
     assert commit() == ""
     (tmp_path / ".git").touch()

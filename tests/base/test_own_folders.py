@@ -18,7 +18,9 @@ def be_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: real + 1)
 
 
-def test_the_temporary_folder_is_one_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_temporary_folder_is_one_for_all_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     own = own_folders.temporary()
     assert own == f"{tmp_path}/impi-{os.geteuid()}" == own_folders.temporary()
@@ -26,7 +28,9 @@ def test_the_temporary_folder_is_one_for_all_processes(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("planted", ["folder", "link", "file"])
-def test_who_takes_its_name_gets_nothing(planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_takes_its_name_gets_nothing(
+    planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     name = tmp_path / f"impi-{os.geteuid()}"
     if planted == "folder":
@@ -43,7 +47,9 @@ def test_who_takes_its_name_gets_nothing(planted: str, tmp_path: Path, monkeypat
     assert own_folders.is_mine(own)
 
 
-def test_a_folder_of_another_user_is_neither_mine_nor_safe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_neither_mine_nor_safe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tmp_path.chmod(0o700)
     assert own_folders.is_mine(str(tmp_path)) and own_folders.is_safe(str(tmp_path))
     be_another(monkeypatch)
@@ -56,10 +62,14 @@ def test_a_folder_of_another_user_is_neither_mine_nor_safe(tmp_path: Path, monke
 def test_a_link_may_lead_to_a_safe_folder_but_is_not_mine(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir(0o700)
     (tmp_path / "link").symlink_to("there")
-    assert own_folders.is_safe(str(tmp_path / "link")) and not own_folders.is_mine(str(tmp_path / "link"))
+    assert own_folders.is_safe(str(tmp_path / "link")) and not own_folders.is_mine(
+        str(tmp_path / "link")
+    )
 
 
-def test_temporary_files_where_others_can_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_files_where_others_can_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     tmp_path.chmod(0o1777)
     own_folders.temporary()

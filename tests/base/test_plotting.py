@@ -25,7 +25,9 @@ def test_plots_have_two_kinds(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     check_plot(tmp_path / "x.svg")
     check_plot(tmp_path / "x.png")
-    with pytest.raises(UsageError, match=r"a plot is a file that ends in \.svg or \.png, not 'x\.pdf'"):
+    with pytest.raises(
+        UsageError, match=r"a plot is a file that ends in \.svg or \.png, not 'x\.pdf'"
+    ):
         check_plot(tmp_path / "x.pdf")
 
 

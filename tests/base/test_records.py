@@ -88,7 +88,12 @@ def test_equality_hash_and_text(one: tuple[Any, ...], two: tuple[Any, ...]) -> N
 @given(values)
 def test_copies(given_: tuple[Any, ...]) -> None:
     place = Place(*given_)
-    for other in (copy.copy(place), copy.deepcopy(place), pickle.loads(pickle.dumps(place)), replaced(place)):
+    for other in (
+        copy.copy(place),
+        copy.deepcopy(place),
+        pickle.loads(pickle.dumps(place)),
+        replaced(place),
+    ):
         assert other == place
         assert type(other) is Place
     assert replaced(place, b="other") == Place(place.a, "other", place.c)
@@ -167,5 +172,11 @@ class R:
 assert values_of(replaced(R(1), a=2)) == {"a": 2}
 assert "dataclasses" not in sys.modules and "inspect" not in sys.modules
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert result.returncode == 0, result.stderr

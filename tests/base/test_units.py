@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from impi.base.errors import UsageError
-from impi.base.units import parse_rate, parse_size, parse_span, parse_time, show_size, show_time
+from impi.base.units import (
+    parse_rate,
+    parse_size,
+    parse_span,
+    parse_time,
+    show_size,
+    show_time,
+)
 
 US = 10**6
 
@@ -52,5 +59,10 @@ def test_what_is_no_unit_is_said(parse: Any, text: str) -> None:
 
 
 def test_shown_with_three_digits() -> None:
-    assert [show_time(t) for t in (5, 1250 * 10**3, 99 * US, 2 * 10**14)] == ["5 ps", "1.25 us", "99.0 us", "200 s"]
+    assert [show_time(t) for t in (5, 1250 * 10**3, 99 * US, 2 * 10**14)] == [
+        "5 ps",
+        "1.25 us",
+        "99.0 us",
+        "200 s",
+    ]
     assert show_size(1_280_000_000) == "1.28 GB"

@@ -14,7 +14,11 @@ from cabi_programs import PROGRAMS, ROOT
 CLIENTS = (["mpich:2", "openmpi:2"], ["mpich:2", "pure:2"], ["pure:2", "openmpi:2"])
 COUNTS = "{}: 4 ranks, 4 inits, 22 sends, 22 recvs, 24 allreduces"
 
-pytestmark = [pytest.mark.slow, pytest.mark.vendor("mpich"), pytest.mark.vendor("openmpi")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.vendor("mpich"),
+    pytest.mark.vendor("openmpi"),
+]
 
 
 @pytest.fixture
@@ -23,8 +27,23 @@ def tool(tmp_path):
 
     def make(abi: str, title: str, *flags: str) -> str:
         out, prefix = tmp_path / f"lib{title}-{abi}.so", ROOT / ".mpi" / abi
-        argv = ["cc", "-shared", "-fPIC", f'-DTITLE="{title}"', *flags, f"-I{prefix}/include", "-o", str(out)]
-        argv += [str(PROGRAMS / "tool.c"), f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi", "-ldl"]
+        argv = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            f'-DTITLE="{title}"',
+            *flags,
+            f"-I{prefix}/include",
+            "-o",
+            str(out),
+        ]
+        argv += [
+            str(PROGRAMS / "tool.c"),
+            f"-L{prefix}/lib",
+            f"-Wl,-rpath,{prefix}/lib",
+            "-lmpi",
+            "-ldl",
+        ]
         subprocess.run(argv, check=True)
         return str(out)
 
@@ -38,7 +57,9 @@ def lines(rows: str) -> list[str]:
 def alone(abi: str, argv: list[str], tools: str) -> list[str]:
     """Return what a program prints as a job of its vendor alone."""
     prefix = ROOT / ".mpi" / abi
-    more = dict.fromkeys(("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1")
+    more = dict.fromkeys(
+        ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"), "1"
+    )
     more["PRTE_MCA_rmaps_default_mapping_policy"] = ":oversubscribe"
     more["OMPI_MCA_btl"] = "^ofi,tcp"
     if abi == "mpich":
@@ -46,13 +67,17 @@ def alone(abi: str, argv: list[str], tools: str) -> list[str]:
     env = {**os.environ, **more, "LD_LIBRARY_PATH": f"{prefix}/lib"}
     preload = ["env", f"LD_PRELOAD={tools}"] if tools else []
     argv = [f"{prefix}/bin/mpiexec", "-n", "4", *preload, *argv]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        argv, env=env, capture_output=True, text=True, check=True, timeout=120
+    )
     return lines(done.stdout)
 
 
 def right(done, titles, abi, argv, tools=""):
     assert done.codes == [0] * len(done.codes), done
-    expected = [f"rank {rank} of 4: sums 30, {5 if rank > 1 else 1}" for rank in range(4)]
+    expected = [
+        f"rank {rank} of 4: sums 30, {5 if rank > 1 else 1}" for rank in range(4)
+    ]
     found = lines(done.out)
     assert found == sorted([*expected, *map(COUNTS.format, titles)]), done
     assert found == alone(abi, argv, tools)
@@ -71,10 +96,21 @@ def test_a_preloaded_profiler_sees_all_ranks(abi, clients, compiled, run_job, to
 
 
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
-def test_a_profiler_of_env_and_one_behind_a_script(abi, compiled, run_job, tool, tmp_path):
+def test_a_profiler_of_env_and_one_behind_a_script(
+    abi, compiled, run_job, tool, tmp_path
+):
     own = ROOT / ".mpi" / abi / "lib"
-    program, profiler = compiled("watched", abi, f"-Wl,-rpath,{own}"), tool(abi, "profiler")
-    right(run_job(["env", f"LD_PRELOAD={profiler}", program], CLIENTS[0]), ["profiler"], abi, [program], profiler)
+    program, profiler = (
+        compiled("watched", abi, f"-Wl,-rpath,{own}"),
+        tool(abi, "profiler"),
+    )
+    right(
+        run_job(["env", f"LD_PRELOAD={profiler}", program], CLIENTS[0]),
+        ["profiler"],
+        abi,
+        [program],
+        profiler,
+    )
     script = tmp_path / "run.sh"
     script.write_text(f"#!/bin/sh\nexport LD_PRELOAD={profiler}\nexec {program}\n")
     script.chmod(0o755)
@@ -93,15 +129,34 @@ def test_several_tools_in_a_row(abi, compiled, run_job, tool):
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_functions_of_the_program_itself(abi, way, compiled, run_job):
     """A profiler that is linked in, and a program with an MPI_Init and MPI_Send of its own."""
-    program = compiled("watched", abi, str(PROGRAMS / "tool.c"), '-DTITLE="linked"', f"-D{way}", "-ldl")
+    program = compiled(
+        "watched", abi, str(PROGRAMS / "tool.c"), '-DTITLE="linked"', f"-D{way}", "-ldl"
+    )
     done = run_job([program], CLIENTS[0], options=options("--explain"))
     right(done, ["linked"], abi, [program])
-    err = done.clients[0 if abi == "mpich" else 1].err  # front mode would have been possible
-    assert "stand-in mode" in err and " calls MPI by PMPI_ names, or has MPI functions of its own" in err, done
+    # Front mode would have been possible
+    err = done.clients[0 if abi == "mpich" else 1].err
+    assert (
+        "stand-in mode" in err
+        and " calls MPI by PMPI_ names, or has MPI functions of its own" in err
+    ), done
 
 
 def test_a_profiler_in_a_library_of_the_program(run_job, tool, tmp_path):
-    profiler, prefix, program = tool("mpich", "library"), ROOT / ".mpi" / "mpich", str(tmp_path / "program")
-    argv = ["cc", f"-I{prefix}/include", "-o", program, str(PROGRAMS / "watched.c"), profiler]
-    subprocess.run([*argv, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi"], check=True)
+    profiler, prefix, program = (
+        tool("mpich", "library"),
+        ROOT / ".mpi" / "mpich",
+        str(tmp_path / "program"),
+    )
+    argv = [
+        "cc",
+        f"-I{prefix}/include",
+        "-o",
+        program,
+        str(PROGRAMS / "watched.c"),
+        profiler,
+    ]
+    subprocess.run(
+        [*argv, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi"], check=True
+    )
     right(run_job([program], CLIENTS[0]), ["library"], "mpich", [program])

@@ -39,7 +39,11 @@ def test_nothing_is_found(compiled, run_job, sanitized, monkeypatch, tmp_path, n
         monkeypatch.setenv(variable, value)
     done = run_job([program, str(tmp_path / "file")], ["pure:2", "pure:1"])
     assert done.codes == [0, 0, 0], done
-    assert not any(word in client.err for client in done.clients for word in ("Sanitizer", "runtime error")), done
+    assert not any(
+        word in client.err
+        for client in done.clients
+        for word in ("Sanitizer", "runtime error")
+    ), done
 
 
 @pytest.mark.proof
@@ -52,4 +56,7 @@ def test_a_fault_is_found(compiled, run_job, sanitized, monkeypatch):
     assert all(done.codes), done
     # Both write it; the first one's end ends the job, perhaps in the midst of the other's report.
     reports = [client.err for client in done.clients]
-    assert any("AddressSanitizer: heap-buffer-overflow" in err and "impi_set_status" in err for err in reports), done
+    assert any(
+        "AddressSanitizer: heap-buffer-overflow" in err and "impi_set_status" in err
+        for err in reports
+    ), done

@@ -18,7 +18,12 @@ from impi.base.records import replaced
 from impi.protocol.job import ALTERNATIVES, Host, Job, Proc
 from impi.protocol.options import Offer
 from impi.protocol.startup.auth import Credentials, Method
-from impi.protocol.startup.client import STRICT_VERSIONS, ClientMachine, Joined, Negotiated
+from impi.protocol.startup.client import (
+    STRICT_VERSIONS,
+    ClientMachine,
+    Joined,
+    Negotiated,
+)
 from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.protocol.startup.server import ServerMachine
 from impi.protocol.transfer import Arrived, Incoming, Transfer
@@ -67,14 +72,27 @@ def packets(case: str, source: int) -> Iterator[tuple[Fields, bytes, bytes]]:
 def recorded_job(case: str) -> Job:
     """Two clients of one host with two procs each, as the recorded packets name them."""
     text = (VECTORS / case / "decoded.txt").read_text()
-    (pids,) = re.findall(r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text)
+    (pids,) = re.findall(
+        r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text
+    )
     ipv6 = [addresses.from_text("127.0.0.2"), addresses.from_text("127.0.0.1")]
     return Job(
         version=(0, 0),
         nclients=2,
-        hosts=tuple(Host(index=i, client=i, ipv6=ipv6[i], port=5000 + i, procs=(2 * i, 2 * i + 1)) for i in (0, 1)),
+        hosts=tuple(
+            Host(
+                index=i, client=i, ipv6=ipv6[i], port=5000 + i, procs=(2 * i, 2 * i + 1)
+            )
+            for i in (0, 1)
+        ),
         procs=tuple(
-            Proc(rank=rank, client=rank // 2, host=rank // 2, ipv6=ipv6[rank // 2], pid=int(pid))
+            Proc(
+                rank=rank,
+                client=rank // 2,
+                host=rank // 2,
+                ipv6=ipv6[rank // 2],
+                pid=int(pid),
+            )
             for rank, pid in enumerate(pids.split(","))
         ),
         maxdatalen=65536,
@@ -112,11 +130,17 @@ def place(machine: Transfer, incoming: Incoming) -> bytearray:
     return room
 
 
-def short_messages(case: str, dest_rank: int = 0) -> Iterator[tuple[Fields, bytes, bytes]]:
+def short_messages(
+    case: str, dest_rank: int = 0
+) -> Iterator[tuple[Fields, bytes, bytes]]:
     """Recorded short messages from host 1 to one proc of host 0."""
     pid = recorded_job(case).procs[dest_rank].pid
     for fields, head, data in packets(case, 1):
-        if fields["type"] in (DATA, DATASYNC) and fields["dest_pid"] == pid and fields["len"] == fields["msglen"]:
+        if (
+            fields["type"] in (DATA, DATASYNC)
+            and fields["dest_pid"] == pid
+            and fields["len"] == fields["msglen"]
+        ):
             yield fields, head, data
 
 
@@ -136,10 +160,15 @@ def test_user_data_is_not_interpreted() -> None:
 
 def asked(job: Job, source: int, fields: Fields) -> tuple[Transfer, list[bool]]:
     """The machine for a recorded answer, with ten synchronous messages to its sender."""
-    me = next((p.rank for p in job.procs if p.pid == fields["dest_pid"]), 2 - 2 * source)
+    me = next(
+        (p.rank for p in job.procs if p.pid == fields["dest_pid"]), 2 - 2 * source
+    )
     peer = next((p.rank for p in job.procs if p.pid == fields["src_pid"]), 2 * source)
     machine = Transfer(job, me)
-    outs = [machine.send(peer, cid=0, tag=0, lsrank=0, views=[], synchronous=True) for _ in range(10)]
+    outs = [
+        machine.send(peer, cid=0, tag=0, lsrank=0, views=[], synchronous=True)
+        for _ in range(10)
+    ]
     written(machine, source)
     if fields["type"] in (CANCELYES, CANCELNO):
         machine.cancel(outs[0])
@@ -182,7 +211,9 @@ def test_a_peer_at_hiwater_that_withholds_its_protoacks() -> None:
     assert len(forth) == len(back) == 20 * 128
     assert len(feed(ours, 1, back)) == 20
     acks = written(ours, 1)
-    assert [struct.unpack_from(">I", acks, at)[0] for at in range(0, len(acks), 128)] == [PROTOACK, PROTOACK]
+    assert [
+        struct.unpack_from(">I", acks, at)[0] for at in range(0, len(acks), 128)
+    ] == [PROTOACK, PROTOACK]
     feed(theirs, 0, forth + acks)
     feed(ours, 1, written(theirs, 0))
     written(ours, 1)
@@ -199,9 +230,18 @@ def test_a_host_connects_from_the_address_it_advertises() -> None:
         version=(0, 0),
         nclients=3,
         hosts=tuple(
-            Host(index=i, client=i, ipv6=ipv6[i], port=listeners[i].getsockname()[1], procs=(i,)) for i in range(3)
+            Host(
+                index=i,
+                client=i,
+                ipv6=ipv6[i],
+                port=listeners[i].getsockname()[1],
+                procs=(i,),
+            )
+            for i in range(3)
         ),
-        procs=tuple(Proc(rank=i, client=i, host=i, ipv6=ipv6[i], pid=i) for i in range(3)),
+        procs=tuple(
+            Proc(rank=i, client=i, host=i, ipv6=ipv6[i], pid=i) for i in range(3)
+        ),
         maxdatalen=1,
         tag_ub=32767,
         xsize=1024,
@@ -214,20 +254,29 @@ def test_a_host_connects_from_the_address_it_advertises() -> None:
     def dance(me: int) -> None:
         found[me] = connect_hosts(job, me, listeners[me], texts[me])
 
-    threads = [threading.Thread(target=dance, args=(me,), daemon=True) for me in range(3)]
+    threads = [
+        threading.Thread(target=dance, args=(me,), daemon=True) for me in range(3)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
-    peers = {me: {host: sock.getpeername()[0] for host, sock in socks.items()} for me, socks in found.items()}
+    peers = {
+        me: {host: sock.getpeername()[0] for host, sock in socks.items()}
+        for me, socks in found.items()
+    }
     for socks in found.values():
         for sock in socks.values():
             sock.close()
-    assert peers == {me: {host: texts[host] for host in range(3) if host != me} for me in range(3)}
+    assert peers == {
+        me: {host: texts[host] for host in range(3) if host != me} for me in range(3)
+    }
 
 
 @pytest.mark.clause("3.3")
-@pytest.mark.parametrize(("case", "tag", "cid"), [("reduce", 190, 0), ("barrier", 110, 1), ("bcast", 120, 1)])
+@pytest.mark.parametrize(
+    ("case", "tag", "cid"), [("reduce", 190, 0), ("barrier", 110, 1), ("bcast", 120, 1)]
+)
 def test_contexts_of_collectives(case: str, tag: int, cid: int) -> None:
     """The context and the rank arrive as they were sent; what they mean is for the layers above."""
     found = []
@@ -245,7 +294,9 @@ def test_sequence_numbers_and_counts_mean_nothing() -> None:
     machine = Transfer(recorded_job("many"), 0)
     for fields, head, data in short_messages("many"):
         numbers.append(fields["seqnum"])
-        changed = head[:96] + struct.pack(">QqQQ", 2**64 - 1 - len(numbers), -1, 2**64 - 1, 2**64 - 1)
+        changed = head[:96] + struct.pack(
+            ">QqQQ", 2**64 - 1 - len(numbers), -1, 2**64 - 1, 2**64 - 1
+        )
         (incoming,) = feed(machine, 1, changed + data)
         assert fields["count"] == 0 and incoming.header.count == -1
         assert bytes(place(machine, incoming)) == data
@@ -274,7 +325,11 @@ def test_syncack_of_a_short_message_names_no_drqid() -> None:
                 synchronous=True,
             )
             written(machine, source)
-            feed(machine, source, head[:56] + struct.pack(">Q", out.header.srqid) + head[64:])
+            feed(
+                machine,
+                source,
+                head[:56] + struct.pack(">Q", out.header.srqid) + head[64:],
+            )
             assert out.done
     assert acks
 
@@ -320,7 +375,9 @@ def test_our_server_broadcasts_only_what_was_submitted() -> None:
             client.submit(facts())
     labels = [payload[:4] for name, payload in commands(submitted) if name == b"COLL"]
     assert len(labels) == 14
-    assert [payload[:4] for name, payload in commands(said, 8) if name == b"COLL"] == labels
+    assert [
+        payload[:4] for name, payload in commands(said, 8) if name == b"COLL"
+    ] == labels
 
 
 @pytest.mark.clause("2.3.5")
@@ -336,10 +393,21 @@ def test_our_client_sends_the_fourteen_labels_only() -> None:
             octets = client.data_to_send()
             said += octets
             ours = octets[12:]
-            client.receive_data(b"COLL" + struct.pack(">i", 8 + len(ours)) + payload[:4] + struct.pack(">I", 1) + ours)
+            client.receive_data(
+                b"COLL"
+                + struct.pack(">i", 8 + len(ours))
+                + payload[:4]
+                + struct.pack(">I", 1)
+                + ours
+            )
     said += client.data_to_send()
-    assert [(name, payload[:4] if name == b"COLL" else b"") for name, payload in commands(said)] == [
-        (name, payload[:4] if name == b"COLL" else b"") for name, payload in commands(recorded) if name != b"FINI"
+    assert [
+        (name, payload[:4] if name == b"COLL" else b"")
+        for name, payload in commands(said)
+    ] == [
+        (name, payload[:4] if name == b"COLL" else b"")
+        for name, payload in commands(recorded)
+        if name != b"FINI"
     ]
 
 
@@ -364,12 +432,16 @@ def two_clients_of(swallowing: bool, offer: Offer) -> list[object]:
             for name, payload in commands(data):
                 label = struct.unpack(">i", payload[:4])[0] if name == b"COLL" else 0
                 if label <= max(Label) or not swallowing:
-                    server.receive_data(rank, name + struct.pack(">i", len(payload)) + payload)
+                    server.receive_data(
+                        rank, name + struct.pack(">i", len(payload)) + payload
+                    )
             for event in client.receive_data(server.data_to_send(rank)):
                 events.append(event)
                 if isinstance(event, Joined):
                     mine = facts(rank)
-                    made = replaced(mine, representation=b"\1\0\0\0", software=b"abcd", offer=offer)
+                    made = replaced(
+                        mine, representation=b"\1\0\0\0", software=b"abcd", offer=offer
+                    )
                     client.submit(made)
     return events[2:]
 
@@ -380,15 +452,26 @@ def test_a_server_that_swallows_our_labels(swallowing: bool) -> None:
     """The Notre Dame server is one: our clients wait for none of their own labels' broadcasts."""
     events = two_clients_of(swallowing, Offer())
     assert [type(event) for event in events] == [Negotiated] * 2
-    assert [event.job.native for event in events if isinstance(event, Negotiated)] == [not swallowing] * 2
+    assert [event.job.native for event in events if isinstance(event, Negotiated)] == [
+        not swallowing
+    ] * 2
 
 
 @pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(
-    ("offer", "named"), [(Offer(verify=1), "IMPI_VERIFY"), (Offer(collectives=ALTERNATIVES[:1]), "--collectives")]
+    ("offer", "named"),
+    [
+        (Offer(verify=1), "IMPI_VERIFY"),
+        (Offer(collectives=ALTERNATIVES[:1]), "--collectives"),
+    ],
 )
-def test_a_server_that_swallows_what_the_user_has_chosen(offer: Offer, named: str) -> None:
-    with pytest.raises(StartupError, match=f"does not relay {named}.* use the impirun -server that comes"):
+def test_a_server_that_swallows_what_the_user_has_chosen(
+    offer: Offer, named: str
+) -> None:
+    with pytest.raises(
+        StartupError,
+        match=f"does not relay {named}.* use the impirun -server that comes",
+    ):
         two_clients_of(True, offer)
 
 
@@ -405,5 +488,7 @@ def test_a_server_that_swallows_a_label_nobody_needs() -> None:
             events += client.receive_data(octets)
         else:
             label, ours = octets[8:12], octets[12:]
-            events += client.receive_data(b"COLL" + struct.pack(">i", 8 + len(ours)) + label + b"\0\0\0\1" + ours)
+            events += client.receive_data(
+                b"COLL" + struct.pack(">i", 8 + len(ours)) + label + b"\0\0\0\1" + ours
+            )
     assert [type(event) for event in events] == [Negotiated]

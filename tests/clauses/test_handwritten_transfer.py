@@ -18,14 +18,22 @@ def job_of(options: dict[str, str]) -> Job:
     texts = options.pop("addresses", "10.0.0.1,10.0.0.2").split(",")
     # A mapped address is kept as it is written: from_text() would make it compatible.
     ipv6 = [
-        bytes(10) + b"\xff\xff" + addresses.from_text(t)[12:] if "ffff:" in t else addresses.from_text(t) for t in texts
+        bytes(10) + b"\xff\xff" + addresses.from_text(t)[12:]
+        if "ffff:" in t
+        else addresses.from_text(t)
+        for t in texts
     ]
     limits: dict[str, Any] = {name: int(value) for name, value in options.items()}
     return Job(
         version=(0, 0),
         nclients=2,
-        hosts=tuple(Host(index=i, client=i, ipv6=ipv6[i], port=5000 + i, procs=(i,)) for i in (0, 1)),
-        procs=tuple(Proc(rank=i, client=i, host=i, ipv6=ipv6[i], pid=1000 + i) for i in (0, 1)),
+        hosts=tuple(
+            Host(index=i, client=i, ipv6=ipv6[i], port=5000 + i, procs=(i,))
+            for i in (0, 1)
+        ),
+        procs=tuple(
+            Proc(rank=i, client=i, host=i, ipv6=ipv6[i], pid=1000 + i) for i in (0, 1)
+        ),
         tag_ub=32767,
         xsize=1024,
         maxlinear=4,
@@ -71,7 +79,11 @@ class Player:
 
     def send(self, data: bytes, *, synchronous: bool = False) -> None:
         views = [memoryview(data)]
-        self.outs.append(self.machine.send(PEER, cid=0, tag=0, lsrank=0, views=views, synchronous=synchronous))
+        self.outs.append(
+            self.machine.send(
+                PEER, cid=0, tag=0, lsrank=0, views=views, synchronous=synchronous
+            )
+        )
 
     def accept(self, at: int = 0) -> None:
         incoming = self.waiting.pop(at)
@@ -98,16 +110,27 @@ class Player:
             "finish": self.machine.finish,
         }
         checks: dict[str, Callable[[], bool]] = {
-            "held": lambda: not self.machine.idle and not self.machine.wants_write(PEER),
+            "held": lambda: (
+                not self.machine.idle and not self.machine.wants_write(PEER)
+            ),
             "done": lambda: self.machine.idle and self.outs[-1].done,
-            "was cancelled": lambda: self.outs[-1].cancelled is True and self.outs[-1].done,
-            "was not cancelled": lambda: self.outs[-1].cancelled is False and self.outs[-1].done,
-            "complete": lambda: bytes(self.matched[-1][1]).endswith(b"rest") and self.matched[-1][0].done,
+            "was cancelled": lambda: (
+                self.outs[-1].cancelled is True and self.outs[-1].done
+            ),
+            "was not cancelled": lambda: (
+                self.outs[-1].cancelled is False and self.outs[-1].done
+            ),
+            "complete": lambda: (
+                bytes(self.matched[-1][1]).endswith(b"rest")
+                and self.matched[-1][0].done
+            ),
             "finished": lambda: self.machine.finished,
             "not finished": lambda: not self.machine.finished,
         }
         if argument.startswith("left "):
-            assert [str(incoming.header.tag) for incoming in self.waiting] == argument.split()[1:]
+            assert [
+                str(incoming.header.tag) for incoming in self.waiting
+            ] == argument.split()[1:]
         elif argument in checks:
             assert checks[argument](), argument
         else:

@@ -41,7 +41,9 @@ sys.exit(3 if sys.argv[1] == "fails" else 0)
 @pytest.mark.clause("3.3")
 def test_the_context_goes_with_every_packet() -> None:
     machine = Transfer(job(maxdatalen=4), 0)
-    out = machine.send(1, cid=2**64 - 2, tag=32767, lsrank=7, views=[memoryview(b"abcdefgh")])
+    out = machine.send(
+        1, cid=2**64 - 2, tag=32767, lsrank=7, views=[memoryview(b"abcdefgh")]
+    )
     (view, _) = machine.data_to_send(1)
     first = unpack_header(view)
     machine.sent(1, 132)
@@ -72,7 +74,8 @@ def test_a_probe_sees_a_message_once_its_first_packet_is_complete(kind: int) -> 
     feed(machine, bytes(15))
     assert not message.available
     feed(machine, bytes(1))
-    assert message.available and message.nbytes == length  # of a long one, the whole length
+    # For a long one, the whole length
+    assert message.available and message.nbytes == length
     assert not message.done
 
 
@@ -83,7 +86,9 @@ def test_a_message_of_no_octets_is_available_with_its_header() -> None:
 
 
 @pytest.mark.clause("2.4")
-def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     order: list[str] = []
 
     class Vendor:
@@ -108,10 +113,16 @@ def test_finalize_is_a_barrier_then_fini_then_the_vendors_own(monkeypatch: pytes
 
 @pytest.mark.clause("2.3.7")
 @pytest.mark.clause("2.4")
-def test_no_fini_from_a_client_whose_procs_failed(run_job: Callable[..., object], tmp_path: Path) -> None:
+def test_no_fini_from_a_client_whose_procs_failed(
+    run_job: Callable[..., object], tmp_path: Path
+) -> None:
     program = tmp_path / "fails.py"
     program.write_text(FAILS)
-    result = run_job([], ["pure:1", "pure:1"], argv_of={0: [str(program), "ends"], 1: [str(program), "fails"]})
+    result = run_job(
+        [],
+        ["pure:1", "pure:1"],
+        argv_of={0: [str(program), "ends"], 1: [str(program), "fails"]},
+    )
     server, first, second = result.codes  # type: ignore[attr-defined]
     assert (server, second) == (3, 3), str(result)
     assert first in (0, 3)
@@ -120,7 +131,9 @@ def test_no_fini_from_a_client_whose_procs_failed(run_job: Callable[..., object]
 
 
 @pytest.mark.clause("2.5")
-def test_attributes_of_communicators(run_job: Callable[..., object], tmp_path: Path) -> None:
+def test_attributes_of_communicators(
+    run_job: Callable[..., object], tmp_path: Path
+) -> None:
     program = tmp_path / "attributes.py"
     program.write_text(PROGRAM)
     result = run_job([str(program)], ["pure:2", "pure:1"])

@@ -22,7 +22,9 @@ MOST = 2**32 - 1
 @contextmanager
 def untouched(nbytes: int) -> Iterator[memoryview]:
     """Writable octets without memory behind them."""
-    room = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE)
+    room = mmap.mmap(
+        -1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    )
     view = memoryview(room)
     try:
         yield view
@@ -56,7 +58,11 @@ def test_sending(maxdatalen: int) -> None:
             if len(lengths) == 1:
                 assert out.taken == maxdatalen and not out.done
                 feed(machine, packet(3, srqid=out.header.srqid, drqid=9))
-        assert sum(lengths) == LONG and max(lengths) == maxdatalen and len(lengths) == -(-LONG // maxdatalen)
+        assert (
+            sum(lengths) == LONG
+            and max(lengths) == maxdatalen
+            and len(lengths) == -(-LONG // maxdatalen)
+        )
         assert out.done
 
 
@@ -86,7 +92,9 @@ def test_lengths_that_a_message_may_have(nbytes: int) -> None:
     machine = Transfer(job(), 0)
     incoming = arrive(machine, packet(1, 16, msglen=nbytes) + bytes(16))
     assert (incoming.nbytes, incoming.filled, incoming.available) == (nbytes, 16, True)
-    with pytest.raises(LocalProtocolError, match=f"of {nbytes} octets> cannot go into 16 octets"):
+    with pytest.raises(
+        LocalProtocolError, match=f"of {nbytes} octets> cannot go into 16 octets"
+    ):
         machine.accept(incoming, memoryview(bytearray(16)))
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TABLE = tomllib.loads((Path(__file__).parent / "clauses.toml").read_text(encoding="utf-8"))
+TABLE = tomllib.loads(
+    (Path(__file__).parent / "clauses.toml").read_text(encoding="utf-8")
+)
 # Every numbered clause of chapters 2 and 3.
 CLAUSES = [
     "2.1",
@@ -47,7 +49,9 @@ def test_every_clause_has_a_title_and_a_mutation() -> None:
     assert {mutation["clause"] for mutation in TABLE["mutation"]} == set(CLAUSES)
 
 
-@pytest.mark.parametrize("mutation", TABLE["mutation"], ids=lambda m: f"{m['clause']} {m['name']}")
+@pytest.mark.parametrize(
+    "mutation", TABLE["mutation"], ids=lambda m: f"{m['clause']} {m['name']}"
+)
 def test_every_mutation_still_fits(mutation: dict[str, object]) -> None:
     text = (ROOT / str(mutation["file"])).read_text(encoding="utf-8")
     assert text.count(str(mutation["old"])) == 1

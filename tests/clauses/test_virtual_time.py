@@ -25,7 +25,8 @@ def play(seed: int, *, lowest: bool = False, messages: int = 60) -> World:
 
 @pytest.mark.clause("3.6")
 @pytest.mark.clause("3.7")
-@pytest.mark.parametrize("seed", [*range(60), 69])  # 69: a message and its CANCEL are read at once
+# 69: a message and its CANCEL are read at once
+@pytest.mark.parametrize("seed", [*range(60), 69])
 def test_random_jobs(seed: int) -> None:
     play(seed)
 
@@ -58,7 +59,9 @@ def test_the_seeds_reach_every_outcome() -> None:
     }
     for seed in range(30):
         for message in play(seed).sent.values():
-            missing.discard((message.out.cancelled, message.arrived, message.out.synchronous))
+            missing.discard(
+                (message.out.cancelled, message.arrived, message.out.synchronous)
+            )
         if not missing:
             return
     assert not missing

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from any_input import RECORD, RESULTS, RUN, STARTED, VALUES, any_settings, code_of
+from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.base import manifests
@@ -32,16 +33,56 @@ from impi.protocol.decisions import Decisions
 from impi.protocol.options import OPTIONS
 from impi.tools.bench import run_file
 
-STARTED = 77
 TESTS = all_tests()  # 231 files
-ANY = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+ANY = any_settings(60)
 WORDS = st.sampled_from(
     [
-        *("", "-", "--", ":", "1", "-1", "0", "2", "1e400", "nan", "inf", "99999", "9" * 40, "9" * 5000, "٣", "²"),
-        *("127.0.0.1:99999", "127.0.0.1:-1", "h:1", "[::1]:1", "::", "a:2,b", "a,a", "0.0", "\udcff", "a b"),
-        *("no\n", "/dev/null", "/", "/proc/self/mem", "@/", "mpich", "pure", "x=y", "p.py", "true", "*", "[", "(", "{"),
+        *(
+            "",
+            "-",
+            "--",
+            ":",
+            "1",
+            "-1",
+            "0",
+            "2",
+            "1e400",
+            "nan",
+            "inf",
+            "99999",
+            "9" * 40,
+            "9" * 5000,
+            "٣",
+            "²",
+        ),
+        *(
+            "127.0.0.1:99999",
+            "127.0.0.1:-1",
+            "h:1",
+            "[::1]:1",
+            "::",
+            "a:2,b",
+            "a,a",
+            "0.0",
+            "\udcff",
+            "a b",
+        ),
+        *(
+            "no\n",
+            "/dev/null",
+            "/",
+            "/proc/self/mem",
+            "@/",
+            "mpich",
+            "pure",
+            "x=y",
+            "p.py",
+            "true",
+            "*",
+            "[",
+            "(",
+            "{",
+        ),
     ]
 )
 
@@ -51,12 +92,19 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def started(*_: object, **__: object) -> int:
         return STARTED
 
-    for name in ("client.session.run_client", "server.loop.run_server", "relay.far_end.run_relay"):
+    for name in (
+        "client.session.run_client",
+        "server.loop.run_server",
+        "relay.far_end.run_relay",
+    ):
         monkeypatch.setattr(f"impi.launch.{name}", started)
     monkeypatch.setattr(Campaign, "run", lambda _: [])
     monkeypatch.setattr("impi.cli.conform.all_tests", lambda: TESTS)
     monkeypatch.setattr("impi.cli.conform.run_server", lambda *_: [])
-    monkeypatch.setattr("impi.lab.conform.report.web_page.Page.serve", lambda page: page._server.server_close())
+    monkeypatch.setattr(
+        "impi.lab.conform.report.web_page.Page.serve",
+        lambda page: page._server.server_close(),
+    )
     listen = socket.create_server
 
     def unresolved(address: tuple[str, int], **others: Any) -> socket.socket:
@@ -70,17 +118,10 @@ def nothing_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def code_of(main: Callable[[list[str]], int], argv: list[str]) -> int:
-    try:
-        return main(argv)
-    except SystemExit as end:
-        assert isinstance(end.code, int), end.code
-        return end.code
-    except ImpiError as error:
-        raise AssertionError(f"{argv}: {error!r} leaves the program") from error
-
-
-FLAGS = sorted({flag for option in OPTIONS.values() for flag in option.flags.split()} | {"-client", "-host", "-x"})
+FLAGS = sorted(
+    {flag for option in OPTIONS.values() for flag in option.flags.split()}
+    | {"-client", "-host", "-x"}
+)
 
 
 @ANY
@@ -90,22 +131,40 @@ def test_arguments_of_impirun(nothing_starts: None, argv: list[str]) -> None:
 
 
 @ANY
-@given(st.sampled_from(FLAGS), WORDS, st.sampled_from(["", "-server 2", "-client 0 h:1", "-relay"]))
-def test_each_option_of_impirun_with_any_value(nothing_starts: None, flag: str, value: str, side: str) -> None:
-    assert code_of(impirun.main, [*side.split(), flag, value, "true"]) in (0, 4, STARTED)
+@given(
+    st.sampled_from(FLAGS),
+    WORDS,
+    st.sampled_from(["", "-server 2", "-client 0 h:1", "-relay"]),
+)
+def test_each_option_of_impirun_with_any_value(
+    nothing_starts: None, flag: str, value: str, side: str
+) -> None:
+    assert code_of(impirun.main, [*side.split(), flag, value, "true"]) in (
+        0,
+        4,
+        STARTED,
+    )
 
 
 CONFORM = "--client --server --replay --np --interpreter --name --interface --port --patience --start --web --strict"
 
 
 @ANY
-@given(st.lists(st.sampled_from([*CONFORM.split(), "list", "table", "2.3"]) | WORDS, max_size=6))
+@given(
+    st.lists(
+        st.sampled_from([*CONFORM.split(), "list", "table", "2.3"]) | WORDS, max_size=6
+    )
+)
 def test_arguments_of_conform(nothing_starts: None, argv: list[str]) -> None:
     assert code_of(impi.main, ["conform", *argv]) in (0, 1, 4)
 
 
-@pytest.mark.parametrize("where", ["127.0.0.1:99999", "127.0.0.1:²", "nowhere.invalid:0", "x" * 300 + ":0"])
-def test_where_a_page_cannot_be(nothing_starts: None, where: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "where", ["127.0.0.1:99999", "127.0.0.1:²", "nowhere.invalid:0", "x" * 300 + ":0"]
+)
+def test_where_a_page_cannot_be(
+    nothing_starts: None, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert code_of(impi.main, ["conform", "--web", where]) in (1, 4)
     told = capsys.readouterr().err
     assert told.startswith("impi: --web") and told.count("\n") == 1
@@ -113,17 +172,18 @@ def test_where_a_page_cannot_be(nothing_starts: None, where: str, capsys: pytest
 
 # Files
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
 DEEP = "[" * 100_000
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     for key, each in inner:
         yield from places(each, (*path, key))
 
@@ -136,9 +196,17 @@ def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-VERDICTS = {"form": verdict_reports.FORM, "implementation": "x", "clauses": {"2.3": "holds", "3.10": "broken"}}
+VERDICTS = {
+    "form": verdict_reports.FORM,
+    "implementation": "x",
+    "clauses": {"2.3": "holds", "3.10": "broken"},
+}
 DECISIONS = json.loads(Decisions().to_json()) | {
-    "decisions": {"allreduce": [{"algorithm": "specification", "clients": 2, "octets": 5, "segment": 1}]}
+    "decisions": {
+        "allreduce": [
+            {"algorithm": "specification", "clients": 2, "octets": 5, "segment": 1}
+        ]
+    }
 }
 ROW = {
     "measure": "m",
@@ -153,30 +221,14 @@ ROW = {
     "extra": {"a": 1.0},
     "error": None,
 }
-BENCH = {"form": "impi-bench 1", "when": "", "machine": {}, "versions": {}, "options": {}, "rows": [ROW]}
-CELL = "p2p.ring/mpich+pure/1x2+1x2"
-RUN = {
-    "argv": [],
-    "backend": "local",
-    "seed": 1,
-    "started": 1.0,
-    "source": "x",
-    "builds": {},
-    "cells": [{"id": CELL, "hash": "h"}],
-    "excluded": [{"id": CELL, "reason": "r", "kind": "k"}],
+BENCH = {
+    "form": "impi-bench 1",
+    "when": "",
+    "machine": {},
+    "versions": {},
+    "options": {},
+    "rows": [ROW],
 }
-RECORD = {
-    "id": CELL,
-    "hash": "h",
-    "result": "pass",
-    "self_reported": False,
-    "outcome": "pass",
-    "phase": "",
-    "blame": "",
-    "reason": "",
-    "attempts": [{"outcome": "pass", "phase": "", "blame": "", "reason": "", "seconds": 1.0, "lab": ""}],
-}
-RESULTS = {"backend": "local", "seconds": 1.0, "exit": 0, "totals": {"pass": 1}, "cells": [RECORD | {"seconds": 1.0}]}
 
 
 def read_table(path: Path) -> None:
@@ -229,7 +281,15 @@ def test_files_of_json(name: str, tmp_path: Path) -> None:
             assert "\n" not in str(error)
 
     refused(json.dumps(whole))
-    for text in ("", DEEP, "1e400", "9" * 5000, '"', "[]", "\ud800".encode("utf-8", "surrogatepass").decode("latin-1")):
+    for text in (
+        "",
+        DEEP,
+        "1e400",
+        "9" * 5000,
+        '"',
+        "[]",
+        "\ud800".encode("utf-8", "surrogatepass").decode("latin-1"),
+    ):
         refused(text)
 
     @ANY
@@ -258,13 +318,51 @@ TOML_FILES: dict[str, tuple[str, Callable[[Path], object]]] = {
     "expectations": (EXPECT, expectations.load),
     "manifest": (MANIFEST, manifests.read),
     "script": (SCRIPT, lambda path: read_test(path, "2.3/x")),
-    "appfile": ("localhost -client 0 $hostport -np 1 p\n", lambda path: read_appfile(str(path), 1)),
-    "hostfile": ("a slots=2 # x\nb:2\n", lambda path: nodes.parse_hostfile(path.read_text("utf-8"), "f")),
+    "appfile": (
+        "localhost -client 0 $hostport -np 1 p\n",
+        lambda path: read_appfile(str(path), 1),
+    ),
+    "hostfile": (
+        "a slots=2 # x\nb:2\n",
+        lambda path: nodes.parse_hostfile(path.read_text("utf-8"), "f"),
+    ),
 }
 PIECES = st.sampled_from(
     [
-        *("", "'", '"', "=", "[", "]", "[[", "\n", "0", "-1", "1e400", "nan", "9" * 40, "9" * 5000, "{}", "[]", "true"),
-        *("[1]", "{a = 1}", '""', '"x"', "\0", "²", "\\", "#", ":", ",", "1979-01-01", "[" * 5000, "a.b.c = 1\n"),
+        *(
+            "",
+            "'",
+            '"',
+            "=",
+            "[",
+            "]",
+            "[[",
+            "\n",
+            "0",
+            "-1",
+            "1e400",
+            "nan",
+            "9" * 40,
+            "9" * 5000,
+            "{}",
+            "[]",
+            "true",
+        ),
+        *(
+            "[1]",
+            "{a = 1}",
+            '""',
+            '"x"',
+            "\0",
+            "²",
+            "\\",
+            "#",
+            ":",
+            ",",
+            "1979-01-01",
+            "[" * 5000,
+            "a.b.c = 1\n",
+        ),
     ]
 )
 

@@ -1,4 +1,4 @@
-"""What impicc and impifort have in common."""
+"""The common part of impicc and impifort."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from impi.cli import compiling
 
 def test_what_makes_no_program_needs_no_library() -> None:
     assert compiling.links(["x.o", "-o", "x"])
-    assert not any(compiling.links([flag, "x.c"]) for flag in ("-c", "-S", "-E", "-M", "-fsyntax-only"))
+    assert not any(
+        compiling.links([flag, "x.c"])
+        for flag in ("-c", "-S", "-E", "-M", "-fsyntax-only")
+    )
 
 
-def test_the_compilers_exit_code_is_passed_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_compilers_exit_code_is_passed_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     def command_of(arguments, _environ):
         return [sys.executable, "-c", f"raise SystemExit({arguments[0]})"]
 

@@ -17,7 +17,11 @@ from impi.cli.impi import main
 
 ROOT = Path(__file__).parents[2]
 VECTORS = ROOT / "tests" / "vectors"
-CASES = sorted(folder.name for folder in VECTORS.iterdir() if (folder / "host0_to_host1.bin").exists())
+CASES = sorted(
+    folder.name
+    for folder in VECTORS.iterdir()
+    if (folder / "host0_to_host1.bin").exists()
+)
 
 
 def decode(*argv: str) -> int:
@@ -45,7 +49,11 @@ def test_captures_and_streams_say_the_same(case, tmp_path, capsys):
     for every in (captured, objects(capsys)):
         drop = ("time", "connection", "opener", "accepter")
         kept = [o for o in every if o["type"] != "CLOSE"]
-        told.append(sorted(json.dumps({k: v for k, v in o.items() if k not in drop}) for o in kept))
+        told.append(
+            sorted(
+                json.dumps({k: v for k, v in o.items() if k not in drop}) for o in kept
+            )
+        )
     assert told[0] == told[1]
 
 
@@ -53,9 +61,15 @@ def test_the_timeline(capsys):
     assert decode(str(VECTORS / "short")) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["#0", "client", "0", "->", "server:", "connects"]
-    assert any(line.endswith("server -> client 1: COLL H_NPROCS client_mask=0x3 [2, 2]") for line in lines)
+    assert any(
+        line.endswith("server -> client 1: COLL H_NPROCS client_mask=0x3 [2, 2]")
+        for line in lines
+    )
     (first,) = (line for line in lines if " DATA tag=7 " in line)
-    assert "client 0 rank 0 -> client 1 rank 2: DATA tag=7 cid=0 len=13 lsrank=0 srqid=0 drqid=0 seqnum=1 [" in first
+    assert (
+        "client 0 rank 0 -> client 1 rank 2: DATA tag=7 cid=0 len=13 lsrank=0 srqid=0 drqid=0 seqnum=1 ["
+        in first
+    )
     assert lines[-1].endswith("client 1 -> server: FINI")
 
 
@@ -71,20 +85,37 @@ def test_data_is_cut_unless_all_is_wanted(capsys):
 
 
 def test_only(capsys):
-    assert decode("--json", "--only", "type=DATA|DATASYNC,tag=12,len<2", str(VECTORS / "exact")) == 0
-    assert [(o["type"], o["tag"], o["len"], o["msglen"]) for o in objects(capsys)] == [("DATA", 12, 1, 65537)]
+    assert (
+        decode(
+            "--json",
+            "--only",
+            "type=DATA|DATASYNC,tag=12,len<2",
+            str(VECTORS / "exact"),
+        )
+        == 0
+    )
+    assert [(o["type"], o["tag"], o["len"], o["msglen"]) for o in objects(capsys)] == [
+        ("DATA", 12, 1, 65537)
+    ]
 
 
 def test_only_cannot_hide_what_is_wrong(tmp_path, capsys):
     data = (VECTORS / "short" / "host0_to_host1.bin").read_bytes()
     for name in ("client0_to_server", "server_to_client0", "host1_to_host0"):
-        (tmp_path / f"{name}.bin").write_bytes((VECTORS / "short" / f"{name}.bin").read_bytes())
-    (tmp_path / "host0_to_host1.bin").write_bytes(data[:-128] + b"\0\0\0\x2a" + data[-124:])
+        (tmp_path / f"{name}.bin").write_bytes(
+            (VECTORS / "short" / f"{name}.bin").read_bytes()
+        )
+    (tmp_path / "host0_to_host1.bin").write_bytes(
+        data[:-128] + b"\0\0\0\x2a" + data[-124:]
+    )
     assert decode("--only", "type=KEY", str(tmp_path)) == 1
     (line,) = capsys.readouterr().out.splitlines()
     at = len(data) - 128
     assert f"host 0 -> host 1: ERROR at octet {at}: " in line
-    assert f"packet type 42 at octet {at} does not exist (IMPI 3.5) [octets 0000002a" in line
+    assert (
+        f"packet type 42 at octet {at} does not exist (IMPI 3.5) [octets 0000002a"
+        in line
+    )
 
 
 def test_summary(capsys):
@@ -106,10 +137,14 @@ def test_several_jobs_in_several_files(tmp_path, capsys):
     (tmp_path / "b.pcap").write_bytes(other.bytes())
     again = tmp_path / "again.pcap"
     again.write_bytes(maker.bytes())
-    assert decode("--summary", "--json", str(tmp_path)) == 0  # a connection seen twice is one
+    # A connection seen twice is one
+    assert decode("--summary", "--json", str(tmp_path)) == 0
     found = objects(capsys)
     assert len(found) == 3
-    sizes = [sum(f.stat().st_size for f in (VECTORS / case).glob("*.bin")) for case in ("short", "zero", "many")]
+    sizes = [
+        sum(f.stat().st_size for f in (VECTORS / case).glob("*.bin"))
+        for case in ("short", "zero", "many")
+    ]
     assert sorted(int(str(o["octets"])) for o in found) == sorted(sizes)
 
 
@@ -141,7 +176,13 @@ def test_a_capture_that_breaks_off_is_decoded_up_to_there(form, tmp_path, capsys
 def test_no_key_in_any_form(capsys, tmp_path):
     (tmp_path / "job.pcap").write_bytes(job_pcap("auth_key", 5))
     for source in (VECTORS / "auth_key", tmp_path / "job.pcap"):
-        for argv in ([], ["--data"], ["--json", "--data"], ["--summary"], ["--only", "type=KEY"]):
+        for argv in (
+            [],
+            ["--data"],
+            ["--json", "--data"],
+            ["--summary"],
+            ["--only", "type=KEY"],
+        ):
             assert decode(*argv, str(source)) == 0
             out, err = capsys.readouterr()
             assert out
@@ -164,7 +205,10 @@ def test_no_impi_at_all(tmp_path, capsys):
         (["nowhere.pcap"], "nowhere.pcap cannot be read: No such file or directory"),
         ([__file__], "is neither a capture"),
         ([str(Path(__file__).parent)], "has no captures and no streams"),
-        ([str(VECTORS / "short"), str(VECTORS / "short")], "the second stream of its kind"),
+        (
+            [str(VECTORS / "short"), str(VECTORS / "short")],
+            "the second stream of its kind",
+        ),
     ],
 )
 def test_mistakes(argv, says, capsys):
@@ -175,7 +219,9 @@ def test_mistakes(argv, says, capsys):
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("argv", [["decode", "--only", "x=1", "f"], ["decode", "--bogus"], ["bogus"], []])
+@pytest.mark.parametrize(
+    "argv", [["decode", "--only", "x=1", "f"], ["decode", "--bogus"], ["bogus"], []]
+)
 def test_usage(argv, capsys):
     assert main(argv) == 4
     assert "impi" in capsys.readouterr().err
@@ -189,7 +235,8 @@ def test_standard_input(monkeypatch, capsys):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         code = decode("--json", "-")
         found = objects(capsys)
-        assert code == (0 if kinds else 1)  # of a single stream the other direction is missing
+        # A single stream lacks the other direction
+        assert code == (0 if kinds else 1)
         assert len(found) == kinds or [o["type"] for o in found].count("DATA") > 0
 
 
@@ -201,8 +248,17 @@ def test_the_lua_dissector_is_where_it_says(capsys):
 
 
 def test_as_a_process_whose_reader_leaves():
-    argv = [sys.executable, "-m", "impi.cli.impi", "decode", "--data", str(VECTORS / "long")]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT)
+    argv = [
+        sys.executable,
+        "-m",
+        "impi.cli.impi",
+        "decode",
+        "--data",
+        str(VECTORS / "long"),
+    ]
+    process = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    )
     assert process.stdout is not None
     assert b"connects" in process.stdout.readline()
     process.stdout.close()

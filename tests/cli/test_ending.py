@@ -27,7 +27,9 @@ def fail(error: BaseException) -> int:
         (KeyboardInterrupt(), 130, "prog: interrupted\n"),
     ],
 )
-def test_errors(error: BaseException, code: int, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors(
+    error: BaseException, code: int, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert ENDING.of(lambda: fail(error)) == code
     assert capsys.readouterr().err == sentence
 
@@ -39,13 +41,16 @@ def test_the_code_of_the_verb() -> None:
 @pytest.mark.parametrize(
     ("work", "unread", "code", "sentence"),
     [
-        ("print('x' * 9) or 7", "", 7, ""),  # it had ended; only what it said was not read
+        # It had ended; only what it said was not read
+        ("print('x' * 9) or 7", "", 7, ""),
         ("print('x' * 9) or 7", "not finished", 7, ""),
         ("print('x' * 9, flush=True)", "", 0, ""),
         ("print('x' * 9, flush=True)", "not finished", 1, "prog: not finished\n"),
     ],
 )
-def test_a_reader_that_is_gone(work: str, unread: str, code: int, sentence: str) -> None:
+def test_a_reader_that_is_gone(
+    work: str, unread: str, code: int, sentence: str
+) -> None:
     program = (
         "import sys; from impi.cli.ending import Ending; "
         "ending = Ending(prog='prog', usage=2, wrong=1, interrupted=130); "
@@ -53,7 +58,9 @@ def test_a_reader_that_is_gone(work: str, unread: str, code: int, sentence: str)
     )
     reading, writing = os.pipe()
     os.close(reading)
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environ = {
+        name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"
+    }
     with os.fdopen(writing, "wb") as stdout:
         done = subprocess.run(
             [sys.executable, "-c", program],

@@ -25,7 +25,9 @@ sys.exit(entry.{name}())
 """
 
 
-@pytest.mark.parametrize(("name", "code"), [("impi", 2), ("impilab", 2), ("impirun", 130)])
+@pytest.mark.parametrize(
+    ("name", "code"), [("impi", 2), ("impilab", 2), ("impirun", 130)]
+)
 def test_ctrl_c_while_modules_are_loaded_is_one_sentence(name: str, code: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED.replace("{name}", name)],
@@ -36,7 +38,11 @@ def test_ctrl_c_while_modules_are_loaded_is_one_sentence(name: str, code: int) -
         cwd=TOP,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{name}: interrupted\n")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        code,
+        "",
+        f"{name}: interrupted\n",
+    )
 
 
 @pytest.mark.parametrize("name", ["impi", "impilab", "impirun"])

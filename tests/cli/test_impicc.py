@@ -27,7 +27,10 @@ def test_impicc_shows_its_command(capsys):
 @pytest.mark.vendor("openmpi")
 def test_programs_in_c_and_in_python_are_one_world(run_job, tmp_path):
     program = str(tmp_path / "hello")
-    subprocess.run(impicc.command_of(["-o", program, str(HELLO / "hello.c")], os.environ), check=True)
+    subprocess.run(
+        impicc.command_of(["-o", program, str(HELLO / "hello.c")], os.environ),
+        check=True,
+    )
     done = run_job([program], ["mpich:2", "openmpi:2"])
     assert done.codes == [0, 0, 0], done
     assert "rank 0: impi" in done.out and "rank 3: impi" in done.out

@@ -47,14 +47,19 @@ def test_impifort_compiles_without_an_mpi(run_job, tmp_path):
     assert sorted(done.out.splitlines()) == [f"rank {rank}: 3" for rank in range(3)]
     done = run_job([str(tmp_path / "calls")], ["pure:1", "mpich:2"])
     assert done.codes == [0, 0, 0], done
-    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: right" for rank in range(3)]
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank} of 3: right" for rank in range(3)
+    ]
 
 
 def test_impifort_without_a_compiler_is_one_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("FC", raising=False)
     assert impifort.main(["-o", "x", "x.f90"]) == 1
-    assert "need a Fortran compiler, and there is none: install gfortran" in capsys.readouterr().err
+    assert (
+        "need a Fortran compiler, and there is none: install gfortran"
+        in capsys.readouterr().err
+    )
     monkeypatch.setenv("FC", "nosuch")
     assert impifort.main(["x.f90"]) == 1
     assert "FC is nosuch, and there is no such program" in capsys.readouterr().err

@@ -39,10 +39,23 @@ def test_a_run_leaves_its_results(backend, capsys):
     assert value["totals"] == {"pass": 4}
     assert value["software"] == {"fake": "1"}
     cell = next(c for c in value["cells"] if c["id"] == RING)
-    assert {"id", "case", "parties", "topology", "variant", "outcome", "phase", "blame", "reason", "evidence"} <= set(
-        cell
+    assert {
+        "id",
+        "case",
+        "parties",
+        "topology",
+        "variant",
+        "outcome",
+        "phase",
+        "blame",
+        "reason",
+        "evidence",
+    } <= set(cell)
+    assert (cell["case"], cell["parties"], cell["topology"]) == (
+        "p2p.ring",
+        ["mpich", "openmpi"],
+        "1x2+1x2",
     )
-    assert (cell["case"], cell["parties"], cell["topology"]) == ("p2p.ring", ["mpich", "openmpi"], "1x2+1x2")
     assert all(item["ok"] for item in cell["evidence"]["items"])
     folder = Path("runs/latest") / cell["evidence"]["folder"]
     names = {p.name for p in folder.iterdir()}
@@ -64,10 +77,16 @@ def test_a_run_leaves_its_results(backend, capsys):
 
 
 def test_junit_tells_the_same(backend):
-    backend.tweak = lambda job: job.wraps[0].update(status=1) if job.name == "p2p.any" else None
+    backend.tweak = lambda job: (
+        job.wraps[0].update(status=1) if job.name == "p2p.any" else None
+    )
     assert lab(backend, "run", "p2p.[ras]*/mpich+openmpi/1x2+1x2") == 1
     root = ElementTree.parse("runs/latest/junit.xml").getroot()
-    assert (root.get("tests"), root.get("failures"), root.get("errors")) == ("4", "1", "0")
+    assert (root.get("tests"), root.get("failures"), root.get("errors")) == (
+        "4",
+        "1",
+        "0",
+    )
     (failure,) = root.iter("failure")
     assert "end.status" in failure.get("message", "")
 
@@ -76,7 +95,9 @@ def test_a_red_cell_tells_enough_in_ten_lines(backend, capsys):
     def fault(job: Job) -> None:
         job.done[3] = {
             **job.done[3],
-            "failures": [{"check": "octets", "expected": "01" * 300, "actual": "02\n" * 300}],
+            "failures": [
+                {"check": "octets", "expected": "01" * 300, "actual": "02\n" * 300}
+            ],
         }
 
     backend.tweak = fault
@@ -112,11 +133,19 @@ def test_without_captures_it_is_another_sign_and_total(backend, capsys):
 def test_hosts_that_nobody_captures_on_are_named(backend, capsys):
     backend.captures, backend.unseen = False, ["alpha", "beta"]
     assert lab(backend, "run", RING) == 0
-    assert "~ self-reported: nobody captures on alpha, beta, so what crossed was not seen" in capsys.readouterr().out
+    assert (
+        "~ self-reported: packets of alpha, beta were not captured, so the lab has not seen"
+        in capsys.readouterr().out
+    )
     assert results()["cells"][0]["unseen"] == ["alpha", "beta"]
-    assert "nobody captures on alpha, beta" in Path("runs/latest/junit.xml").read_text()
+    assert (
+        "packets of alpha, beta were not captured"
+        in Path("runs/latest/junit.xml").read_text()
+    )
     [timeline] = Path("runs/latest").glob("cells/*/timeline.html")
-    assert "no capture on alpha, beta: what crossed is not known" in timeline.read_text()
+    assert (
+        "no capture on alpha, beta: what crossed is not known" in timeline.read_text()
+    )
 
 
 def test_unsupported_is_declared_and_counted(backend, capsys):
@@ -132,7 +161,7 @@ def test_unsupported_is_declared_and_counted(backend, capsys):
         (["run", "nothing.*"], 5, "nothing to run"),
         (["plan", "nothing.*"], 5, "nothing to run"),
         (["run", "--jobs", "0"], 4, "--jobs 0"),
-        (["run", "--jobs", "x"], 4, "invalid int"),
+        (["run", "--jobs", "x"], 4, "--jobs 'x': write a whole number"),
         (["run", "--timeout-scale", "0"], 4, "--timeout-scale"),
         (["run", "--timeout-scale", "nan"], 4, "--timeout-scale"),
         (["run", "--topology", "2y2"], 4, "2y2"),
@@ -149,7 +178,9 @@ def test_unsupported_is_declared_and_counted(backend, capsys):
         (["ls", "bugs"], 4, "invalid choice"),
     ],
 )
-def test_bad_input_is_one_sentence_and_leaves_nothing(backend, capsys, argv, code, complaint):
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    backend, capsys, argv, code, complaint
+):
     assert lab(backend, *argv) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -168,7 +199,11 @@ def test_only_unsupported_cells_is_nothing_to_run(backend, capsys):
 
 
 def test_a_sick_engine_is_the_labs_fault(backend, capsys):
-    backend.findings = [Finding(subject="engine", ok=False, detail="it does not answer", cure="start it")]
+    backend.findings = [
+        Finding(
+            subject="engine", ok=False, detail="it does not answer", cure="start it"
+        )
+    ]
     assert lab(backend, "run", RING) == 3
     assert capsys.readouterr().err == "impilab: engine: it does not answer (start it)\n"
     assert not Path("runs").exists()
@@ -199,8 +234,19 @@ def test_an_interrupt_ends_the_run_in_order(backend, number, monkeypatch):
 
     backend.tweak = interrupted
     before = signal.getsignal(number)
-    # Of this seed's order p2p.any is the third.
-    assert lab(backend, "run", "p2p.[ras]*/mpich+openmpi/1x2+1x2", "--jobs", "1", "--seed", "5") == 2
+    # In the order of this seed p2p.any is the third.
+    assert (
+        lab(
+            backend,
+            "run",
+            "p2p.[ras]*/mpich+openmpi/1x2+1x2",
+            "--jobs",
+            "1",
+            "--seed",
+            "5",
+        )
+        == 2
+    )
     value = results()
     assert value["exit"] == 2
     assert value["totals"]["skipped"] >= 1
@@ -233,7 +279,13 @@ def test_topology_files_bring_their_parties(backend, capsys):
 
 
 @pytest.mark.parametrize(
-    ("what", "word"), [("cases", "p2p.ring"), ("vendors", "Open MPI"), ("topologies", "two-nodes"), ("runs", "")]
+    ("what", "word"),
+    [
+        ("cases", "p2p.ring"),
+        ("vendors", "Open MPI"),
+        ("topologies", "two-nodes"),
+        ("runs", ""),
+    ],
 )
 def test_lists(backend, capsys, what, word):
     assert lab(backend, "ls", what) == 0
@@ -259,7 +311,14 @@ def test_latest_is_the_newest(backend):
 def test_clean_and_doctor(backend, capsys):
     states = {"a": "left over", "b": "running"}
     backend.seen = [
-        LabSeen(lab=name, labels={}, parts=(f"network {name}",), state=state, age_s=100, left_s=100)
+        LabSeen(
+            lab=name,
+            labels={},
+            parts=(f"network {name}",),
+            state=state,
+            age_s=100,
+            left_s=100,
+        )
         for name, state in states.items()
     ]
     assert lab(backend, "clean") == 0
@@ -273,7 +332,9 @@ def test_clean_and_doctor(backend, capsys):
 def test_the_key_is_in_no_text_of_the_evidence(backend):
     assert lab(backend, "run", "startup.key/mpich+openmpi") == 0
     folder = Path("runs/latest/cells").resolve()
-    texts = [p.read_text() for p in folder.rglob("*") if p.suffix != ".pcap" and p.is_file()]
+    texts = [
+        p.read_text() for p in folder.rglob("*") if p.suffix != ".pcap" and p.is_file()
+    ]
     assert any('"IMPI_AUTH_KEY": "(key)"' in t for t in texts)
 
 
@@ -289,7 +350,9 @@ def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, c
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    assert f"note engine: {tmp_path}/none.sock: No such file or directory; start it" in out
+    assert (
+        f"note engine: {tmp_path}/none.sock: No such file or directory; start it" in out
+    )
     assert "ok   system: Linux" in out
     assert main(["doctor", "--backend", "docker"]) == 3
     out = capsys.readouterr().out
@@ -301,13 +364,26 @@ def test_doctor_without_an_engine_tells_of_this_machine(monkeypatch, tmp_path, c
     ("words", "said"),
     [
         ("rnu", "did you mean run?"),
-        ("run --retires 2", "unrecognized arguments: --retires; did you mean --retries?"),
+        (
+            "run --retires 2",
+            "unrecognized arguments: --retires; did you mean --retries?",
+        ),
+        (
+            "bundle p2p.ring --runs x",
+            "unrecognized arguments: --runs x; only other verbs have that",
+        ),
         ("ls vendor", "did you mean vendors?"),
         ("check mpcih", "there is no vendor 'mpcih'; the vendors are "),
         ("check mpcih", "; did you mean mpich?"),
-        ("plan --backend local p2p.rnig/mpcih+openmpi/*", "; did you mean 'p2p.ring/mpich+openmpi/*'?"),
+        (
+            "plan --backend local p2p.rnig/mpcih+openmpi/*",
+            "; did you mean 'p2p.ring/mpich+openmpi/*'?",
+        ),
         ("plan --backend local @colective", "; did you mean collective?"),
-        ("run --backend local p2p.rnig/pure+pure/1x2+1x2", "; did you mean 'p2p.ring/pure+pure/1x2+1x2'?"),
+        (
+            "run --backend local p2p.rnig/pure+pure/1x2+1x2",
+            "; did you mean 'p2p.ring/pure+pure/1x2+1x2'?",
+        ),
     ],
 )
 def test_what_could_be_meant_is_said(words, said, capsys):
@@ -317,7 +393,15 @@ def test_what_could_be_meant_is_said(words, said, capsys):
 
 def test_doctor_as_json(capsys):
     assert main(["doctor", "--backend", "local", "--json"]) == 0
-    assert {"subject", "ok", "detail", "cure", "fatal"} == json.loads(capsys.readouterr().out)[0].keys()
+    assert {"subject", "ok", "detail", "cure", "fatal"} == json.loads(
+        capsys.readouterr().out
+    )["rows"][0].keys()
+
+
+def test_doctor_tells_of_ones_own_mpi_beside_an_engine_that_answers(backend, capsys):
+    assert lab(backend, "doctor") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if " your MPI: " in line]
 
 
 def test_doctor_tells_of_the_users_own_mpi(monkeypatch, tmp_path, capsys):
@@ -330,4 +414,7 @@ def test_doctor_tells_of_the_users_own_mpi(monkeypatch, tmp_path, capsys):
     mpiexec.chmod(0o755)
     (tmp_path / "lib/libmpi.so.12").write_bytes(b"MPI_Init\0")
     main(["doctor"])
-    assert f"mpich by {mpiexec} ({tmp_path}/lib/libmpi.so.12, MPICH's ABI)" in capsys.readouterr().out
+    assert (
+        f"mpich by {mpiexec} ({tmp_path}/lib/libmpi.so.12, MPICH's ABI)"
+        in capsys.readouterr().out
+    )

@@ -3,7 +3,7 @@
 The suite comes with mpi4py's source distribution; it is fetched once, into build/compat. Every
 module runs in a job of its own. A test that passes on a vendor's own job must pass on ours with as
 many procs, unless gaps.toml lists it; a listed one that passes is a fault, too. On the smallest job
-of all three vendors, so many tests of class_a.txt and layerable.txt must pass.
+of all three vendors, a number of tests of class_a.txt and layerable.txt must pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compat_judge import LISTS, Gap, behind, faults, read_gaps, read_list, standing, table, unmeasured
+from compat_judge import (
+    LISTS,
+    Gap,
+    behind,
+    faults,
+    read_gaps,
+    read_list,
+    standing,
+    table,
+    unmeasured,
+)
 from compat_run import ROOT, Layout, Ran, run_module
 
 from impi.cabi.library.mpi4py_extension import extension
@@ -35,12 +45,12 @@ LAYOUTS = (
     "pure:5", "mpich:2,openmpi:3", "pure:2,mpich:1,openmpi:2",
 )  # fmt: skip
 BESIDE = ("pure:1", "pure:1,pure:1", "mpich:1,openmpi:1", "mpich:1,openmpi:1,pure:1")
-"""Where mpi4py itself over our library is held against impi.MPI."""
+"""The layouts in which mpi4py itself over our library is held against impi.MPI."""
 WITH_ENDPOINTS = ("mpich:1,openmpi:1", "mpich:1,openmpi:1,pure:1")
 OF_MESSAGES = ("test_p2p_", "test_cco_")
 """Beginnings of the modules for point-to-point and for collectives."""
 ALL_VENDORS = Layout("mpich:1,openmpi:1,pure:1")
-"""Where the lists of tests are judged."""
+"""The layouts in which the lists of tests are judged."""
 
 
 def fetch() -> Path:
@@ -48,9 +58,22 @@ def fetch() -> Path:
     suite = CACHE / f"mpi4py-{VERSION}" / "test"
     if not suite.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
-        print(f"compat: fetching the source distribution of mpi4py {VERSION}", file=sys.stderr, flush=True)
+        print(
+            f"compat: fetching the source distribution of mpi4py {VERSION}",
+            file=sys.stderr,
+            flush=True,
+        )
         # Not ":all:": pip would compile Cython too, only to read the name and the version.
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-binary",
+            "mpi4py",
+        ]
         subprocess.run([*command, f"mpi4py=={VERSION}", "-d", str(CACHE)], check=True)
         shutil.unpack_archive(CACHE / f"mpi4py-{VERSION}.tar.gz", CACHE)
     return suite
@@ -69,7 +92,11 @@ def run_all(
 
     def one(cell: tuple[str, Layout]) -> Ran:
         ran = run_module(suite, *cell, limit_s, without)
-        print(f"  {ran.layout.name}  {ran.module}  {ran.seconds:.0f} s {ran.trouble}", file=sys.stderr, flush=True)
+        print(
+            f"  {ran.layout.name}  {ran.module}  {ran.seconds:.0f} s {ran.trouble}",
+            file=sys.stderr,
+            flush=True,
+        )
         return ran
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -86,21 +113,48 @@ def wanted(suite: Path, names: Sequence[str]) -> list[str]:
     return chosen
 
 
-def beside(suite: Path, modules: Sequence[str], names: Sequence[str], abi: str, limit_s: float, jobs: int) -> int:
+def beside(
+    suite: Path,
+    modules: Sequence[str],
+    names: Sequence[str],
+    abi: str,
+    limit_s: float,
+    jobs: int,
+) -> int:
     """Run all with impi.MPI, and with mpi4py itself over our library; 1: that passes less."""
-    extension(abi, os.environ, lambda text: print(f"compat: {text}", file=sys.stderr))
+    extension(
+        abi,
+        sys.executable,
+        os.environ,
+        lambda text: print(f"compat: {text}", file=sys.stderr),
+    )
     plain = run_all(suite, modules, [Layout(name) for name in names], limit_s, jobs)
     gaps = read_gaps(GAPS_OF_HANDLES)
     without = [gap.tests for gap in gaps]
-    handled = run_all(suite, modules, [Layout(f"{abi}/{name}") for name in names], limit_s, jobs, without)
+    handled = run_all(
+        suite,
+        modules,
+        [Layout(f"{abi}/{name}") for name in names],
+        limit_s,
+        jobs,
+        without,
+    )
     print("\npassed/skipped/failed\n" + "\n".join(table([*plain, *handled])))
     found = behind(plain, handled, gaps)
-    print(f"\n{len(gaps)} known gaps; {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
+    print(
+        f"\n{len(gaps)} known gaps; {len(found)} faults"
+        + "".join(f"\n  {fault}" for fault in found)
+    )
     return 1 if found else 0
 
 
 def with_endpoints(
-    suite: Path, modules: Sequence[str], names: Sequence[str], number: int, limit_s: float, jobs: int
+    suite: Path,
+    modules: Sequence[str],
+    names: Sequence[str],
+    number: int,
+    limit_s: float,
+    jobs: int,
 ) -> int:
     """Run the tests of messages with endpoints as the ranks, beside vendors of as many procs."""
     layouts = [Layout(f"{number}x/{name}") for name in names]
@@ -109,40 +163,83 @@ def with_endpoints(
     modules = [name for name in modules if name.startswith(OF_MESSAGES)]
     ours = run_all(suite, modules, layouts, limit_s, jobs, without)
     sizes = sorted({layout.procs for layout in layouts})
-    own_layouts = [Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")]
+    own_layouts = [
+        Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")
+    ]
     own = run_all(suite, modules, own_layouts, limit_s, jobs, without)
     print("\npassed/skipped/failed\n" + "\n".join(table([*ours, *own])))
-    lines, _ = standing(ours, own, {name: read_list(path) for name, path in LISTS.items()}, ALL_VENDORS)
+    lines, _ = standing(
+        ours, own, {name: read_list(path) for name, path in LISTS.items()}, ALL_VENDORS
+    )
     print("\n" + "\n".join(lines))
     found = faults(ours, own, gaps)
-    print(f"\n{len(gaps)} known gaps; {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
+    print(
+        f"\n{len(gaps)} known gaps; {len(found)} faults"
+        + "".join(f"\n  {fault}" for fault in found)
+    )
     return 1 if found else 0
 
 
 def main() -> int:
     """Run the command line; 1 if anything is not as it must be."""
-    parser = argparse.ArgumentParser(prog="python tests/compat", description="Run mpi4py's own tests across clients.")
-    parser.add_argument("modules", nargs="*", help="modules of the suite (default: all)")
-    parser.add_argument("--layout", action="append", help="such as mpich:2,pure:1 (default: eleven of 2 to 5 procs)")
-    parser.add_argument("--limit", type=float, default=900.0, help="seconds for a module (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="at a time (%(default)s)")
-    parser.add_argument("--handles", choices=ABIS, help="mpi4py itself over our library of this ABI, beside impi.MPI")
-    parser.add_argument("--endpoints", type=int, help="so many of each process are the ranks: tests of messages only")
+    parser = argparse.ArgumentParser(
+        prog="python tests/compat", description="Run mpi4py's own tests across clients."
+    )
+    parser.add_argument(
+        "modules", nargs="*", help="modules of the suite (default: all)"
+    )
+    parser.add_argument(
+        "--layout",
+        action="append",
+        help="such as mpich:2,pure:1 (default: eleven of 2 to 5 procs)",
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=900.0,
+        help="seconds for a module (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=max(1, (os.cpu_count() or 1) // 2),
+        help="at a time (%(default)s)",
+    )
+    parser.add_argument(
+        "--handles",
+        choices=ABIS,
+        help="mpi4py itself over our library of this ABI, beside impi.MPI",
+    )
+    parser.add_argument(
+        "--endpoints",
+        type=int,
+        help="number of ranks in each process; only tests of messages run",
+    )
     args = parser.parse_args()
     suite = fetch()
     modules = wanted(suite, args.modules)
     if args.handles:
-        return beside(suite, modules, args.layout or BESIDE, args.handles, args.limit, args.jobs)
+        return beside(
+            suite, modules, args.layout or BESIDE, args.handles, args.limit, args.jobs
+        )
     if args.endpoints:
         layouts = args.layout or WITH_ENDPOINTS
-        return with_endpoints(suite, modules, layouts, args.endpoints, args.limit, args.jobs)
+        return with_endpoints(
+            suite, modules, layouts, args.endpoints, args.limit, args.jobs
+        )
     gaps: list[Gap] = read_gaps(GAPS)
     layouts = [Layout(name) for name in args.layout or LAYOUTS]
     ours = run_all(suite, modules, layouts, args.limit, args.jobs)
-    # What is a gap as a whole needs no measure; some of it cannot even run everywhere.
-    measured = [module for module in modules if not any(gap.covers_module(module) for gap in gaps)]
+    # A module that is a gap as a whole needs no measure; some cannot even run everywhere.
+    measured = [
+        module
+        for module in modules
+        if not any(gap.covers_module(module) for gap in gaps)
+    ]
     sizes = sorted({layout.procs for layout in layouts})
-    own_layouts = [Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")]
+    own_layouts = [
+        Layout(f"own:{vendor}:{n}") for n in sizes for vendor in ("mpich", "openmpi")
+    ]
     lists = {name: read_list(path) for name, path in LISTS.items()}
     # Nor do the tests of other gaps, unless they are counted.
     without = unmeasured(gaps, frozenset().union(*lists.values()))
@@ -153,7 +250,10 @@ def main() -> int:
     lines, missed = standing(ours, own, lists, ALL_VENDORS)
     print("\n" + "\n".join(lines))
     found = [*faults(ours, own, gaps), *missed]
-    print(f"\n{len(gaps)} known gaps; {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
+    print(
+        f"\n{len(gaps)} known gaps; {len(found)} faults"
+        + "".join(f"\n  {fault}" for fault in found)
+    )
     return 1 if found else 0
 
 

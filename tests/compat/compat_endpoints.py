@@ -47,13 +47,20 @@ def seen_by(endpoint: Any, alone: Any) -> types.ModuleType:
     A process has one buffer for buffered sends: :func:`main` attaches one that is enough for all.
     """
     seen = types.ModuleType("mpi4py.MPI")
-    own = {"COMM_WORLD": endpoint, "COMM_SELF": alone, "Attach_buffer": lambda _: None, "Detach_buffer": lambda: None}
+    own = {
+        "COMM_WORLD": endpoint,
+        "COMM_SELF": alone,
+        "Attach_buffer": lambda _: None,
+        "Detach_buffer": lambda: None,
+    }
     seen.__dict__.update(vars(MPI), **own)
     vars(seen)["__getattr__"] = partial(getattr, MPI)
     return seen
 
 
-def load(suite: Path, seen: types.ModuleType, module: str, patterns: list[str]) -> unittest.TestSuite:
+def load(
+    suite: Path, seen: types.ModuleType, module: str, patterns: list[str]
+) -> unittest.TestSuite:
     """The tests of the module, loaded with its helpers anew."""
     for name, loaded in list(sys.modules.items()):
         if Path(getattr(loaded, "__file__", None) or "/").parent == suite:
@@ -76,8 +83,16 @@ def main() -> None:
 
     in_threads([partial(split, ep) for ep in endpoints])
     recorders = [recorder_of(ep.rank, Path(out), MPI) for ep in endpoints]
-    suites = [load(Path(suite), seen_by(ep, alone[ep.rank]), module, patterns) for ep in endpoints]
-    in_threads([partial(tests.run, recorder) for tests, recorder in zip(suites, recorders, strict=True)])
+    suites = [
+        load(Path(suite), seen_by(ep, alone[ep.rank]), module, patterns)
+        for ep in endpoints
+    ]
+    in_threads(
+        [
+            partial(tests.run, recorder)
+            for tests, recorder in zip(suites, recorders, strict=True)
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ from compat_run import Layout, Ran
 
 HERE: Final = Path(__file__).parent
 LISTS: Final = {"class A": HERE / "class_a.txt", "layerable": HERE / "layerable.txt"}
-"""Files of tests: of what IMPI 0.0 itself has, and of what can be made of messages."""
+"""Files of tests: for IMPI 0.0 itself, and for calls that can be made of messages."""
 LEAST_LAYERABLE: Final = 600
-"""Of the 680, so many must pass on a job of all vendors."""
+"""Number of the 680 tests that must pass on a job of all vendors."""
 MOST_LOST: Final = 15
-"""Of the 926 of class A that a vendor passes, so many need not pass there."""
+"""Number of class A's 926 tests that pass under a vendor and may fail there."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,12 @@ def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list
     A gap must be
     needed: one all of whose tests pass wherever they ran is none any more.
     """
-    passing = {(ran.layout.procs, test) for ran in own for test, found in ran.outcomes.items() if found == "passed"}
+    passing = {
+        (ran.layout.procs, test)
+        for ran in own
+        for test, found in ran.outcomes.items()
+        if found == "passed"
+    }
     found: list[str] = []
     # Without a measure ours would be asked nothing: a vendor's own failure is a fault too.
     for ran in [*ours, *own]:
@@ -65,30 +70,51 @@ def faults(ours: Sequence[Ran], own: Sequence[Ran], gaps: Sequence[Gap]) -> list
             found.append(f"{ran.module} on {ran.layout.name}: {ran.trouble}")
     for ran in ours:
         for test, outcome in ran.outcomes.items():
-            required = (ran.layout.procs, test) in passing and not any(gap.covers(test) for gap in gaps)
+            required = (ran.layout.procs, test) in passing and not any(
+                gap.covers(test) for gap in gaps
+            )
             if required and outcome != "passed":
-                found.append(f"{test} on {ran.layout.name}: {outcome}, though a vendor passes it ({ran.notes[test]})")
-        missing = {test for n, test in passing if n == ran.layout.procs and test.startswith(f"{ran.module}.")}
+                found.append(
+                    f"{test} on {ran.layout.name}: {outcome}, though a vendor passes it ({ran.notes[test]})"
+                )
+        missing = {
+            test
+            for n, test in passing
+            if n == ran.layout.procs and test.startswith(f"{ran.module}.")
+        }
         found += [
             f"{test} on {ran.layout.name}: did not run, though a vendor passes it"
             for test in sorted(missing - set(ran.outcomes))
             if not any(gap.covers(test) for gap in gaps)
         ]
     for gap in gaps:
-        outcomes = [o for ran in ours for test, o in ran.outcomes.items() if gap.covers(test)]
+        outcomes = [
+            o for ran in ours for test, o in ran.outcomes.items() if gap.covers(test)
+        ]
         if outcomes and all(outcome == "passed" for outcome in outcomes):
-            found.append(f"unexpected pass of {gap.tests}: take it off the list of gaps ({gap.reason})")
+            found.append(
+                f"unexpected pass of {gap.tests}: take it off the list of gaps ({gap.reason})"
+            )
     return found
 
 
-def behind(plain: Sequence[Ran], handled: Sequence[Ran], gaps: Sequence[Gap]) -> list[str]:
+def behind(
+    plain: Sequence[Ran], handled: Sequence[Ran], gaps: Sequence[Gap]
+) -> list[str]:
     """One sentence for each test that impi.MPI passes, and mpi4py itself over our library does not.
 
     ``gaps`` are tests that are not run with handles: they would hang.
     """
-    passing = {(run.layout.name, test) for run in plain for test, out in run.outcomes.items() if out == "passed"}
+    passing = {
+        (run.layout.name, test)
+        for run in plain
+        for test, out in run.outcomes.items()
+        if out == "passed"
+    }
     ours = {
-        (run.layout.name.rpartition("/")[2], test): (run, out) for run in handled for test, out in run.outcomes.items()
+        (run.layout.name.rpartition("/")[2], test): (run, out)
+        for run in handled
+        for test, out in run.outcomes.items()
     }
     ill = {(run.layout.name, run.module) for run in plain if run.trouble}
     found = [
@@ -100,18 +126,26 @@ def behind(plain: Sequence[Ran], handled: Sequence[Ran], gaps: Sequence[Gap]) ->
         run, out = ours.get((layout, test), (None, "did not run"))
         if out != "passed" and not any(gap.covers(test) for gap in gaps):
             note = f" ({run.notes[test]})" if run else ""
-            found.append(f"{test} on {layout}: {out} with handles, though impi.MPI passes it{note}")
+            found.append(
+                f"{test} on {layout}: {out} with handles, though impi.MPI passes it{note}"
+            )
     return found
 
 
 def read_list(path: Path) -> frozenset[str]:
     """The tests of a file, one a line; ``#`` begins a comment."""
-    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    lines = (
+        line.partition("#")[0].strip()
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
     return frozenset(line for line in lines if line)
 
 
 def standing(
-    ours: Sequence[Ran], own: Sequence[Ran], lists: Mapping[str, frozenset[str]], judged: Layout
+    ours: Sequence[Ran],
+    own: Sequence[Ran],
+    lists: Mapping[str, frozenset[str]],
+    judged: Layout,
 ) -> tuple[list[str], list[str]]:
     """Count passes of each list on each layout, and on the best vendor's own job of that size.
 
@@ -123,11 +157,17 @@ def standing(
     for layout in dict.fromkeys(ran.layout for ran in ours):
         mine = _passed(ran for ran in ours if ran.layout == layout)
         same = {ran.layout for ran in own if ran.layout.procs == layout.procs}
-        theirs = {other: _passed(ran for ran in own if ran.layout == other) for other in same}
+        theirs = {
+            other: _passed(ran for ran in own if ran.layout == other) for other in same
+        }
         parts = []
         for name, tests in lists.items():
             count = f"{name} {len(mine & tests)} of {len(tests)}"
-            best = max(theirs, key=lambda other: (len(theirs[other] & tests), other.name), default=None)
+            best = max(
+                theirs,
+                key=lambda other: (len(theirs[other] & tests), other.name),
+                default=None,
+            )
             if best is not None:
                 count += f" ({len(theirs[best] & tests)} on {best.name})"
             parts.append(count)
@@ -138,11 +178,15 @@ def standing(
         absent = needed - {ran.module for ran in ours if ran.layout == judged}
         absent |= needed - {ran.module for ran in own if ran.layout in same}
         if absent:
-            lines.append(f"  not judged: {len(absent)} modules did not run, such as {min(absent)}")
+            lines.append(
+                f"  not judged: {len(absent)} modules did not run, such as {min(absent)}"
+            )
             continue
         layerable = len(mine & lists["layerable"])
         if layerable < LEAST_LAYERABLE:
-            found.append(f"{judged.name}: {layerable} layerable tests pass, fewer than {LEAST_LAYERABLE}")
+            found.append(
+                f"{judged.name}: {layerable} layerable tests pass, fewer than {LEAST_LAYERABLE}"
+            )
         lost = sorted((frozenset().union(*theirs.values()) & lists["class A"]) - mine)
         if len(lost) > MOST_LOST:
             several = f"{len(lost)} tests of class A that a vendor passes do not, more than {MOST_LOST}"
@@ -151,7 +195,12 @@ def standing(
 
 
 def _passed(rans: Iterable[Ran]) -> frozenset[str]:
-    return frozenset(test for ran in rans for test, outcome in ran.outcomes.items() if outcome == "passed")
+    return frozenset(
+        test
+        for ran in rans
+        for test, outcome in ran.outcomes.items()
+        if outcome == "passed"
+    )
 
 
 def table(rans: Sequence[Ran]) -> list[str]:
@@ -159,11 +208,21 @@ def table(rans: Sequence[Ran]) -> list[str]:
     layouts = list(dict.fromkeys(ran.layout.name for ran in rans))
     modules = list(dict.fromkeys(ran.module for ran in rans))
     cells = {(ran.module, ran.layout.name): _cell(ran) for ran in rans}
-    width = {name: max(len(name), *(len(cells.get((m, name), "")) for m in modules)) for name in layouts}
+    width = {
+        name: max(len(name), *(len(cells.get((m, name), "")) for m in modules))
+        for name in layouts
+    }
     first = max(len("module"), *(len(module) for module in modules))
-    lines = ["  ".join([f"{'module':{first}}", *(f"{name:>{width[name]}}" for name in layouts)])]
+    lines = [
+        "  ".join(
+            [f"{'module':{first}}", *(f"{name:>{width[name]}}" for name in layouts)]
+        )
+    ]
     for module in modules:
-        row = [f"{module:{first}}", *(f"{cells.get((module, name), '-'):>{width[name]}}" for name in layouts)]
+        row = [
+            f"{module:{first}}",
+            *(f"{cells.get((module, name), '-'):>{width[name]}}" for name in layouts),
+        ]
         lines.append("  ".join(row))
     totals = []
     for name in layouts:
@@ -175,7 +234,11 @@ def table(rans: Sequence[Ran]) -> list[str]:
 
 
 def _counts(ran: Ran) -> tuple[int, int, int]:
-    return ran.count("passed"), ran.count("skipped"), ran.count("failed") + ran.count("unfinished")
+    return (
+        ran.count("passed"),
+        ran.count("skipped"),
+        ran.count("failed") + ran.count("unfinished"),
+    )
 
 
 def _cell(ran: Ran) -> str:

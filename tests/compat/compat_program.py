@@ -66,7 +66,8 @@ def _without(suite: unittest.TestSuite, patterns: list[str]) -> unittest.TestSui
 
 def _clients(MPI: Any) -> int:
     """The number of clients; a vendor alone has no such attribute."""
-    if "IMPI_HANDLES_FROM" in os.environ:  # mpi4py itself over our library: the attribute is C's
+    # mpi4py itself over our library: the attribute is C's
+    if "IMPI_HANDLES_FROM" in os.environ:
         assert MPI.__file__ == os.environ["IMPI_HANDLES_FROM"].split(os.pathsep)[1]
         return ctypes.c_int.from_address(MPI.COMM_WORLD.Get_attr(_CLIENT_SIZE)).value
     keyval = getattr(MPI, "IMPI_CLIENT_SIZE", None)
@@ -76,7 +77,7 @@ def _clients(MPI: Any) -> int:
 
 
 def recorder_of(rank: int, out: Path, MPI: Any) -> unittest.TestResult:
-    """What writes the outcomes of a rank."""
+    """Return the writer of a rank's outcomes."""
     return _Recorder(out / f"{rank}.jsonl", _clients(MPI))
 
 
@@ -86,7 +87,9 @@ def tests_of(module: str, patterns: list[str]) -> unittest.TestSuite:
     chosen = [f"*{pattern}*" for pattern in patterns if not pattern.startswith("!")]
     loader.testNamePatterns = chosen or None
     tests = loader.loadTestsFromName(module)
-    return _without(tests, [pattern[1:] for pattern in patterns if pattern.startswith("!")])
+    return _without(
+        tests, [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    )
 
 
 def main() -> int:

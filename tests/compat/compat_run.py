@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAM = Path(__file__).resolve().parent / "compat_program.py"
 OF_ENDPOINTS = PROGRAM.with_name("compat_endpoints.py")
 
-# What a test came to on all ranks together is the worst of what it came to on each.
+# The outcome of a test on all ranks together is the worst of its outcomes on each.
 WORST = ("passed", "skipped", "unfinished", "failed")
 
 
@@ -36,7 +36,10 @@ class Layout:
 
     @property
     def clients(self) -> list[tuple[str, int]]:
-        pairs = [client.split(":") for client in self.name.removeprefix("own:").rpartition("/")[2].split(",")]
+        pairs = [
+            client.split(":")
+            for client in self.name.removeprefix("own:").rpartition("/")[2].split(",")
+        ]
         return [(vendor, int(n)) for vendor, n in pairs]
 
     @property
@@ -57,7 +60,7 @@ class Layout:
 
 @dataclass
 class Ran:
-    """What one module came to."""
+    """The outcome of one module."""
 
     module: str
     layout: Layout
@@ -66,19 +69,31 @@ class Ran:
     notes: dict[str, str] = field(default_factory=dict)
     """By test: the end of a traceback, or why it was skipped."""
     trouble: str = ""
-    """Why the job as a whole is not good, whatever its tests say."""
+    """The reason why the job as a whole is not good, whatever its tests say."""
     seconds: float = 0.0
 
     def count(self, outcome: str) -> int:
         return sum(found == outcome for found in self.outcomes.values())
 
 
-def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without: Sequence[str] = ()) -> Ran:
+def run_module(
+    suite: Path,
+    module: str,
+    layout: Layout,
+    limit_s: float,
+    without: Sequence[str] = (),
+) -> Ran:
     """Run it without tests that match a pattern; every process has ended on return."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
-        patterns = [f"!{pattern}" for pattern in without if pattern.startswith(f"{module}.")]
-        program = [str(OF_ENDPOINTS), str(layout.endpoints)] if layout.endpoints else [str(PROGRAM)]
+        patterns = [
+            f"!{pattern}" for pattern in without if pattern.startswith(f"{module}.")
+        ]
+        program = (
+            [str(OF_ENDPOINTS), str(layout.endpoints)]
+            if layout.endpoints
+            else [str(PROGRAM)]
+        )
         argv = [*program, str(suite), module, folder, *patterns]
         commands = [own_command(layout, argv)] if layout.own else None
         processes: list[subprocess.Popen[str]] = []
@@ -86,13 +101,35 @@ def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without
         tail = ""
         try:
             if commands is None:
-                server = _start([*_impirun(), "-server", str(len(layout.clients)), "--interface", "127.0.0.1"])
+                server = _start(
+                    [
+                        *_impirun(),
+                        "-server",
+                        str(len(layout.clients)),
+                        "--interface",
+                        "127.0.0.1",
+                    ]
+                )
                 processes.append(server)
                 assert server.stdout is not None
                 where = server.stdout.readline().strip()
                 more = ["--handles", layout.handles] if layout.handles else []
                 commands = [
-                    ([*_impirun(), "-client", str(i), where, "-np", str(n), "--vendor", vendor, *more, *argv], {})
+                    (
+                        [
+                            *_impirun(),
+                            "-client",
+                            str(i),
+                            where,
+                            "-np",
+                            str(n),
+                            "--vendor",
+                            vendor,
+                            *more,
+                            *argv,
+                        ],
+                        {},
+                    )
                     for i, (vendor, n) in enumerate(layout.clients)
                 ]
             processes += [_start(command, environ) for command, environ in commands]
@@ -113,7 +150,9 @@ def run_module(suite: Path, module: str, layout: Layout, limit_s: float, without
                     process.kill()
         ran = read(module, layout, Path(folder))
     if any(codes):
-        ran.trouble = ran.trouble or f"exit codes {codes}: {' '.join(tail.split())[-300:]}"
+        ran.trouble = (
+            ran.trouble or f"exit codes {codes}: {' '.join(tail.split())[-300:]}"
+        )
     ran.seconds = time.monotonic() - started
     return ran
 
@@ -125,8 +164,12 @@ def read(module: str, layout: Layout, folder: Path) -> Ran:
     if len(files) != layout.procs:
         ran.trouble = f"{len(files)} of {layout.procs} ranks reported"
     for file in files:
-        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        clients = lines[0].get("clients") if lines and isinstance(lines[0], dict) else None
+        lines = [
+            json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()
+        ]
+        clients = (
+            lines[0].get("clients") if lines and isinstance(lines[0], dict) else None
+        )
         if not layout.own and clients != len(layout.clients):
             ran.trouble = f"rank {file.stem} saw IMPI_CLIENT_SIZE {clients}, not {len(layout.clients)}"
         mine: dict[str, tuple[str, str]] = {}
@@ -135,13 +178,20 @@ def read(module: str, layout: Layout, folder: Path) -> Ran:
             if mine.get(test, ("", ""))[0] != "failed":
                 mine[test] = (outcome, note)
         for test, (outcome, note) in mine.items():
-            if WORST.index(outcome) > WORST.index(ran.outcomes.get(test, "passed")) or test not in ran.outcomes:
+            if (
+                WORST.index(outcome) > WORST.index(ran.outcomes.get(test, "passed"))
+                or test not in ran.outcomes
+            ):
                 ran.outcomes[test] = outcome
-                ran.notes[test] = f"rank {file.stem}: {note.strip().splitlines()[-1] if note.strip() else ''}"
+                ran.notes[test] = (
+                    f"rank {file.stem}: {note.strip().splitlines()[-1] if note.strip() else ''}"
+                )
     return ran
 
 
-def own_command(layout: Layout, argv: Sequence[str], python: str = sys.executable) -> tuple[list[str], dict[str, str]]:
+def own_command(
+    layout: Layout, argv: Sequence[str], python: str = sys.executable
+) -> tuple[list[str], dict[str, str]]:
     """The vendor's own mpiexec on the same program, and what it needs in its environment."""
     [(vendor, n)] = layout.clients
     prefix = ROOT / ".mpi" / vendor
@@ -163,7 +213,9 @@ def _impirun() -> list[str]:
     return [sys.executable, "-m", "impi.cli.impirun"]
 
 
-def _start(argv: Sequence[str], environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
+def _start(
+    argv: Sequence[str], environ: dict[str, str] | None = None
+) -> subprocess.Popen[str]:
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,

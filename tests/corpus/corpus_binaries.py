@@ -50,14 +50,16 @@ class Binary:
     name: str
     path: Path
     judge: Callable[[str, int], str]
-    """Of the output and the number of procs: why it is not right; empty: it is."""
+    """Returns why output and number of procs are not right; empty if they are."""
     argv: tuple[str, ...] = ()
     layouts: tuple[str, ...] = FOUR
     files: Mapping[str, str] = field(default_factory=dict)
     """Texts that it reads, by name."""
     long: bool = False
     """Whether it takes so long that only ``--whole`` runs it."""
-    environ: Mapping[str, str] = field(default_factory=lambda: {"LD_LIBRARY_PATH": str(LIBRARIES)})
+    environ: Mapping[str, str] = field(
+        default_factory=lambda: {"LD_LIBRARY_PATH": str(LIBRARIES)}
+    )
     handles: str = ""
     """The ABI of ``impirun --handles``."""
     out: str = ""
@@ -78,9 +80,17 @@ def packages(names: Sequence[str], libraries: Sequence[str]) -> Path:
             continue
         print(f"corpus: fetching Debian's {name}", file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            quiet = {"check": True, "cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            quiet = {
+                "check": True,
+                "cwd": folder,
+                "stdout": subprocess.DEVNULL,
+                "stderr": subprocess.DEVNULL,
+            }
             subprocess.run(["apt-get", "download", name], **quiet)  # type: ignore[call-overload]
-            subprocess.run(["dpkg", "-x", str(next(Path(folder).glob("*.deb"))), str(UNPACKED)], check=True)
+            subprocess.run(
+                ["dpkg", "-x", str(next(Path(folder).glob("*.deb"))), str(UNPACKED)],
+                check=True,
+            )
         done.touch()
     LIBRARIES.mkdir(exist_ok=True)
     for each in libraries:
@@ -107,10 +117,10 @@ def run_binary(binary: Binary, layout: str, limit_s: float) -> tuple[str, float]
             cwd=folder,
         )
         ran = run(program, binary.path, parsed)
+        text = ran.out + ran.err  # NetPIPE tells there
         result = Path(folder, binary.out)
-        text = (
-            result.read_text(errors="replace") if binary.out and result.exists() else ran.out + ran.err
-        )  # NetPIPE tells there
+        if binary.out and result.exists():
+            text += result.read_text(errors="replace")
     return verdict(binary, ran, text, parsed.procs), ran.seconds
 
 
@@ -119,8 +129,11 @@ def verdict(binary: Binary, ran: Ran, text: str, procs: int) -> str:
     if ran.code is None:
         return "did not end in time"
     if ran.code:
-        lines = [line for line in ran.err.splitlines() if line.startswith("impi")] or ran.err.splitlines()
-        lines.sort(key=lambda line: "was lost" in line)  # the client that failed first says why
+        lines = [
+            line for line in ran.err.splitlines() if line.startswith("impi")
+        ] or ran.err.splitlines()
+        # The client that failed first says why
+        lines.sort(key=lambda line: "was lost" in line)
         return f"exit code {ran.code}: {' | '.join(lines[:2])[:300]}"
     return binary.judge(text, procs)
 
@@ -128,14 +141,23 @@ def verdict(binary: Binary, ran: Ran, text: str, procs: int) -> str:
 def run_all(name: str, binaries: Sequence[Binary], options: Namespace) -> int:
     """Run a corpus and print its table; 1 if a binary does not end as it must."""
     chosen = [binary for binary in binaries if re.search(options.only, binary.name)]
-    chosen = [binary for binary in chosen if options.whole or options.only or not binary.long]
+    chosen = [
+        binary for binary in chosen if options.whole or options.only or not binary.long
+    ]
     whole = options.whole or bool(options.layout)
-    cells = [(binary, layout) for binary in chosen for layout in options.layout or chosen_layouts(binary, whole=whole)]
+    cells = [
+        (binary, layout)
+        for binary in chosen
+        for layout in options.layout or chosen_layouts(binary, whole=whole)
+    ]
 
     def one(cell: tuple[Binary, str]) -> tuple[str, str, str]:
         binary, layout = cell
         why, seconds = run_binary(binary, layout, options.limit)
-        print(f"  {'wrong' if why else 'right'}  {layout}  {binary.name}  {seconds:.1f} s  {why}", file=sys.stderr)
+        print(
+            f"  {'wrong' if why else 'right'}  {layout}  {binary.name}  {seconds:.1f} s  {why}",
+            file=sys.stderr,
+        )
         return layout, binary.name, why
 
     with ThreadPoolExecutor(max(1, options.jobs // 2)) as pool:
@@ -146,14 +168,20 @@ def run_all(name: str, binaries: Sequence[Binary], options: Namespace) -> int:
             end_all()
             raise
     print("\n".join(table(results)))
-    found = list(faults(name, results, tomllib.loads(EXPECTATIONS.read_text(encoding="utf-8"))))
+    found = list(
+        faults(name, results, tomllib.loads(EXPECTATIONS.read_text(encoding="utf-8")))
+    )
     print(f"\n{name}: {len(found)} faults" + "".join(f"\n  {fault}" for fault in found))
     return 1 if found else 0
 
 
 def chosen_layouts(binary: Binary, *, whole: bool) -> tuple[str, ...]:
     """Return the layouts of a run: of four, the last one alone unless it is the ``whole`` one."""
-    return binary.layouts if whole or len(binary.layouts) < len(FOUR) else binary.layouts[-1:]
+    return (
+        binary.layouts
+        if whole or len(binary.layouts) < len(FOUR)
+        else binary.layouts[-1:]
+    )
 
 
 def table(results: Sequence[tuple[str, str, str]]) -> Iterator[str]:
@@ -165,11 +193,15 @@ def table(results: Sequence[tuple[str, str, str]]) -> Iterator[str]:
 
 
 def faults(
-    corpus: str, results: Sequence[tuple[str, str, str]], expected: Mapping[str, list[dict[str, str]]]
+    corpus: str,
+    results: Sequence[tuple[str, str, str]],
+    expected: Mapping[str, list[dict[str, str]]],
 ) -> Iterator[str]:
     """Yield what is not as the file of expectations has it: a listed binary that is right, too."""
     for layout, name, why in results:
-        entries = [e for e in expected.get(corpus, []) if fnmatchcase(name, e["binary"])]
+        entries = [
+            e for e in expected.get(corpus, []) if fnmatchcase(name, e["binary"])
+        ]
         if why and not entries:
             yield f"{layout}  {name}: {why}"
         if entries and not why:

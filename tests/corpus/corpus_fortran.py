@@ -17,12 +17,32 @@ from corpus_binaries import BUILD, LIBRARIES, TREE, UNPACKED, Binary, packages, 
 from impi.cli import impifort
 
 NAME: Final = "fortran"
-TITLE: Final = "Fortran, compiled for Debian's MPICH and Open MPI, for Intel MPI, and by impifort"
+TITLE: Final = (
+    "Fortran, compiled for Debian's MPICH and Open MPI, for Intel MPI, and by impifort"
+)
 SOURCE: Final = Path(__file__).with_suffix(".f90")
 MODERN: Final = SOURCE.with_stem("corpus_fortran_08")
-_LAYOUTS: Final = ("pure:1,pure:1", "mpich:2,openmpi:1", "openmpi:1,pure:2", "mpich:1,openmpi:1,pure:1")
-_PACKAGES: Final = (*("libmpich-dev", "libmpich12", "libopenmpi-dev", "libopenmpi3", "libgfortran5", "libquadmath0"),)
-_LIBRARIES: Final = ("libmpichfort.so.12", "libmpi_usempi_ignore_tkr.so.40", "libmpi_usempif08.so.40")
+_LAYOUTS: Final = (
+    "pure:1,pure:1",
+    "mpich:2,openmpi:1",
+    "openmpi:1,pure:2",
+    "mpich:1,openmpi:1,pure:1",
+)
+_PACKAGES: Final = (
+    *(
+        "libmpich-dev",
+        "libmpich12",
+        "libopenmpi-dev",
+        "libopenmpi3",
+        "libgfortran5",
+        "libquadmath0",
+    ),
+)
+_LIBRARIES: Final = (
+    "libmpichfort.so.12",
+    "libmpi_usempi_ignore_tkr.so.40",
+    "libmpi_usempif08.so.40",
+)
 """Libraries that the programs need besides ours."""
 _INTEL: Final = BUILD / "intel"
 _MODULES: Final = {
@@ -37,14 +57,33 @@ def judge(text: str, procs: int) -> str:
     if wrong := re.search(r"^rank \d+: wrong: .*$", text, re.MULTILINE):
         return wrong[0]
     said = set(re.findall(rf"^rank (\d+) of {procs}: right$", text, re.MULTILINE))
-    return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
+    return (
+        ""
+        if said == {str(rank) for rank in range(procs)}
+        else f"ranks {sorted(said)} of {procs} are right"
+    )
 
 
-def compiled(compiler: str, source: Path, build: str, libraries: tuple[str, ...]) -> Path:
+def compiled(
+    compiler: str, source: Path, build: str, libraries: tuple[str, ...]
+) -> Path:
     """Return a program, compiled with the modules of a build and linked with its libraries."""
     out = BUILD / f"{source.stem}-{build}"
-    argv = [compiler, "-w", "-fallow-argument-mismatch", f"-I{_MODULES[build]}", f"-J{BUILD}"]
-    argv += ["-o", str(out), str(source), f"-L{UNPACKED / TREE}", f"-L{_INTEL}", *(f"-l:{name}" for name in libraries)]
+    argv = [
+        compiler,
+        "-w",
+        "-fallow-argument-mismatch",
+        f"-I{_MODULES[build]}",
+        f"-J{BUILD}",
+    ]
+    argv += [
+        "-o",
+        str(out),
+        str(source),
+        f"-L{UNPACKED / TREE}",
+        f"-L{_INTEL}",
+        *(f"-l:{name}" for name in libraries),
+    ]
     subprocess.run([*argv, "-Wl,--allow-shlib-undefined"], check=True)
     return out
 
@@ -54,7 +93,11 @@ def _fetch() -> None:
     packages(_PACKAGES, _LIBRARIES)
     corpus_imb.unpacked("impi-rt", ["lib/libmpifort.so.12"], _INTEL)
     names = ("mpi", "mpi_base", "mpi_constants", "mpi_sizeofs", "pmpi_base")
-    corpus_imb.unpacked("impi-devel", [f"include/mpi/gfortran/12.4.0/{name}.mod" for name in names], _MODULES["intel"])
+    corpus_imb.unpacked(
+        "impi-devel",
+        [f"include/mpi/gfortran/12.4.0/{name}.mod" for name in names],
+        _MODULES["intel"],
+    )
 
 
 def _by_impifort() -> Path:
@@ -69,14 +112,22 @@ def run(options: Namespace) -> int:
     """Run the corpus; 1 if a check fails."""
     compiler = shutil.which("gfortran")
     if compiler is None:
-        print("fortran: left out, because gfortran is missing: install it by the package gfortran", file=sys.stderr)
+        print(
+            "fortran: left out, because gfortran is missing: install it by the package gfortran",
+            file=sys.stderr,
+        )
         return 0
     _fetch()
     openmpi = ("libmpi_mpifh.so.40", "libmpi.so.40")
     rows = (
         ("calls mpich", SOURCE, "mpich", ("libmpichfort.so.12", "libmpich.so.12")),
         ("calls intel", SOURCE, "intel", ("libmpifort.so.12",)),
-        ("calls openmpi", SOURCE, "openmpi", ("libmpi_usempi_ignore_tkr.so.40", *openmpi)),
+        (
+            "calls openmpi",
+            SOURCE,
+            "openmpi",
+            ("libmpi_usempi_ignore_tkr.so.40", *openmpi),
+        ),
         ("modern openmpi", MODERN, "openmpi", ("libmpi_usempif08.so.40", *openmpi)),
     )
     binaries = [
@@ -89,5 +140,9 @@ def run(options: Namespace) -> int:
         )
         for name, source, build, libraries in rows
     ]
-    binaries.append(Binary(name="calls impifort", path=_by_impifort(), judge=judge, layouts=_LAYOUTS))
+    binaries.append(
+        Binary(
+            name="calls impifort", path=_by_impifort(), judge=judge, layouts=_LAYOUTS
+        )
+    )
     return run_all(NAME, binaries, options)

@@ -12,7 +12,7 @@ from corpus_binaries import UNPACKED, Binary, packages, run_all
 NAME: Final = "hpcc"
 TITLE: Final = "HPC Challenge, Debian's build for Open MPI"
 _ORDER, _BLOCK = 60, 8
-"""Of the matrix: all else follows from it."""
+"""Size of the matrix: all else follows from it."""
 
 
 def judge(text: str, procs: int) -> str:
@@ -30,13 +30,26 @@ def judge(text: str, procs: int) -> str:
 
 def settings(example: str) -> str:
     """Return the package's own example of an input file with a small matrix."""
-    return re.sub(r"^80 ", f"{_BLOCK} ", re.sub(r"^1000 ", f"{_ORDER} ", example, flags=re.M), flags=re.M)
+    return re.sub(
+        r"^80 ",
+        f"{_BLOCK} ",
+        re.sub(r"^1000 ", f"{_ORDER} ", example, flags=re.M),
+        flags=re.M,
+    )
 
 
 def run(options: Namespace) -> int:
     """Run the corpus; 1 if a verdict is not as it must be."""
     packages(("hpcc", "libblas3"), ("blas/libblas.so.3",))
-    example = Path(UNPACKED, "usr/share/doc/hpcc/examples/_hpccinf.txt").read_text(encoding="utf-8")
+    example = Path(UNPACKED, "usr/share/doc/hpcc/examples/_hpccinf.txt").read_text(
+        encoding="utf-8"
+    )
     files = {"hpccinf.txt": settings(example)}
-    hpcc = Binary(name="hpcc", path=UNPACKED / "usr/bin/hpcc", judge=judge, files=files, out="hpccoutf.txt")
+    hpcc = Binary(
+        name="hpcc",
+        path=UNPACKED / "usr/bin/hpcc",
+        judge=judge,
+        files=files,
+        out="hpccoutf.txt",
+    )
     return run_all(NAME, [hpcc], options)

@@ -29,7 +29,12 @@ def judge(benchmarks: int, text: str, procs: int) -> str:
     begun = re.findall(r"^# Benchmarking (\S+)", text, re.MULTILINE)
     if len(begun) != benchmarks:
         return f"{len(begun)} of {benchmarks} benchmarks"
-    counts = [int(a) + int(b or 0) for a, b in re.findall(r"#processes = (\d+)(?:.*\n# \(\s*(\d+) additional)?", text)]
+    counts = [
+        int(a) + int(b or 0)
+        for a, b in re.findall(
+            r"#processes = (\d+)(?:.*\n# \(\s*(\d+) additional)?", text
+        )
+    ]
     if len(counts) != benchmarks or set(counts) != {procs}:
         return f"numbers of procs are {sorted(set(counts))}, not {procs}"
     if "All processes entering MPI_Finalize" not in text:
@@ -49,7 +54,15 @@ def unpacked(package: str, files: Sequence[str], folder: Path) -> Path:
     stem = package.replace("-", "_")
     if not (wheels := [*BUILD.glob(f"{stem}-*.whl")]):
         print(f"corpus: fetching {package} {VERSION}", file=sys.stderr, flush=True)
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", f"{package}=={VERSION}"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            f"{package}=={VERSION}",
+        ]
         subprocess.run([*command, "-d", str(BUILD)], check=True)
         wheels = [*BUILD.glob(f"{stem}-*.whl")]
     folder.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,9 @@ def run(options: Namespace) -> int:
     """Run the suite; 1 if a test does not end as it must."""
     suite.fetch()
     every = [test for test in suite.cases() if re.search(options.only, test.name)]
-    layouts = options.layout or ([ALONE, *LAYOUTS] if options.whole else ["mpich+openmpi"])
+    layouts = options.layout or (
+        [ALONE, *LAYOUTS] if options.whole else ["mpich+openmpi"]
+    )
     results = {}
     for layout in layouts:
         errors = suite.compile_all(every, options.jobs, kind_of(layout))
@@ -79,7 +81,9 @@ def run(options: Namespace) -> int:
     return 1 if faults else 0
 
 
-def run_layout(layout: str, every: Sequence[Case], errors: dict[str, str], options: Namespace) -> dict[str, Result]:
+def run_layout(
+    layout: str, every: Sequence[Case], errors: dict[str, str], options: Namespace
+) -> dict[str, Result]:
     """Run each test on a layout; results of MPICH alone are those of an earlier run, if any."""
     kept = read_results(layout)
 
@@ -99,7 +103,10 @@ def run_layout(layout: str, every: Sequence[Case], errors: dict[str, str], optio
             cwd=str(binary.parent) if test.folder == SPAWNS else "",
         )
         result = outcome(test, ran)
-        print(f"  {result.outcome:6}  {layout}  {test.name}  {ran.seconds:.1f} s  {result.note}", file=sys.stderr)
+        print(
+            f"  {result.outcome:6}  {layout}  {test.name}  {ran.seconds:.1f} s  {result.note}",
+            file=sys.stderr,
+        )
         return result
 
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -116,7 +123,7 @@ def run_layout(layout: str, every: Sequence[Case], errors: dict[str, str], optio
 
 
 def kind_of(layout: str) -> str:
-    """Which compilation of the programs a layout has."""
+    """Return the compilation of the programs that a layout has."""
     return suite.OWN if layout.startswith(FRONT) else ""
 
 
@@ -136,46 +143,86 @@ def outcome(test: Case, ran: Ran) -> Result:
         return Result(test.name, FAILED, "did not end in time", seconds)
     fatal = test.result in ("TestStatus", "TestErrFatal")
     if fatal:
-        return Result(test.name, PASSED if ran.code else FAILED, "" if ran.code else "exit code 0", seconds)
+        return Result(
+            test.name,
+            PASSED if ran.code else FAILED,
+            "" if ran.code else "exit code 0",
+            seconds,
+        )
     said = re.search(r"^\s*No [Ee]rrors\s*$", ran.out, re.MULTILINE)
     if said and (ran.code == 0 or test.result == "TestStatusNoErrors"):
         return Result(test.name, PASSED, "", seconds)
     lines = [line for line in (ran.err + "\n" + ran.out).splitlines() if line.strip()]
-    return Result(test.name, FAILED, f"exit code {ran.code}: {' | '.join(lines[:3])[:400]}", seconds)
+    return Result(
+        test.name,
+        FAILED,
+        f"exit code {ran.code}: {' | '.join(lines[:3])[:400]}",
+        seconds,
+    )
 
 
 def read_results(layout: str) -> dict[str, Result]:
-    """What an earlier run has found."""
+    """Return the findings of an earlier run."""
     path = RESULTS / f"{layout}.json"
-    return {row["name"]: Result(**row) for row in json.loads(path.read_text())} if path.exists() else {}
+    return (
+        {row["name"]: Result(**row) for row in json.loads(path.read_text())}
+        if path.exists()
+        else {}
+    )
 
 
 def read_expectations(path: Path = EXPECTATIONS) -> list[Expected]:
     """The file's entries."""
     entries = tomllib.loads(path.read_text(encoding="utf-8")).get("expected", [])
     return [
-        Expected(tuple(e["tests"]), e["reason"], tuple(e.get("layouts", ())), e.get("slow", False)) for e in entries
+        Expected(
+            tuple(e["tests"]),
+            e["reason"],
+            tuple(e.get("layouts", ())),
+            e.get("slow", False),
+        )
+        for e in entries
     ]
 
 
-def judge(results: dict[str, dict[str, Result]], expected: Sequence[Expected]) -> Iterator[str]:
+def judge(
+    results: dict[str, dict[str, Result]], expected: Sequence[Expected]
+) -> Iterator[str]:
     """Yield what is not as MPICH alone, or the file, has it."""
     alone = results.get(ALONE, {})
     for layout, found in results.items():
         for name, result in found.items():
-            listed = next((entry for entry in expected if entry.covers(name, layout)), None)
-            if result.outcome == PASSED and listed and not listed.slow and layout != ALONE:
+            listed = next(
+                (entry for entry in expected if entry.covers(name, layout)), None
+            )
+            if (
+                result.outcome == PASSED
+                and listed
+                and not listed.slow
+                and layout != ALONE
+            ):
                 yield f"{layout}  {name}: passes, and the list says that it does not: {listed.reason}"
             reference = alone[name].outcome == PASSED if name in alone else True
-            if result.outcome != PASSED and not listed and (reference or layout == ALONE):
+            if (
+                result.outcome != PASSED
+                and not listed
+                and (reference or layout == ALONE)
+            ):
                 yield f"{layout}  {name}: {result.outcome}: {result.note}"
 
 
-def table(every: Sequence[Case], results: dict[str, dict[str, Result]]) -> Iterator[str]:
+def table(
+    every: Sequence[Case], results: dict[str, dict[str, Result]]
+) -> Iterator[str]:
     """Yield a row for each folder: tests that passed on each layout."""
     layouts = list(results)
-    yield f"\n{'folder':10}{'tests':>7}" + "".join(f"{layout:>16}" for layout in layouts)
+    yield f"\n{'folder':10}{'tests':>7}" + "".join(
+        f"{layout:>16}" for layout in layouts
+    )
     for folder in (*FOLDERS, "all"):
         mine = [test.name for test in every if folder in (test.folder, "all")]
-        counts = [sum(results[layout][name].outcome == PASSED for name in mine) for layout in layouts]
+        counts = [
+            sum(results[layout][name].outcome == PASSED for name in mine)
+            for layout in layouts
+        ]
         yield f"{folder:10}{len(mine):7}" + "".join(f"{count:16}" for count in counts)

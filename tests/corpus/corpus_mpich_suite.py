@@ -17,7 +17,21 @@ from compat_run import ROOT
 
 VERSION: Final = "4.0.2"
 FOLDERS: Final = (
-    *("attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "io", "pt2pt", "rma", "spawn", "topo"),
+    *(
+        "attr",
+        "coll",
+        "comm",
+        "datatype",
+        "errhan",
+        "group",
+        "info",
+        "init",
+        "io",
+        "pt2pt",
+        "rma",
+        "spawn",
+        "topo",
+    ),
     *(f"threads/{name}" for name in ("coll", "comm", "init", "pt2pt", "rma")),
 )
 MOST_PROCS: Final = 4
@@ -29,7 +43,13 @@ OWN: Final = "own"
 """The programs compiled for MPICH's own ABI, in place of the standard one."""
 _DEBIAN: Final = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {url} bookworm main\n"
 _URL: Final = "http://deb.debian.org/debian"
-_COMMON: Final = ("util/mtest.c", "util/mtest_common.c", "util/mtest_single.c", "util/mtest_thread.c", "util/dtypes.c")
+_COMMON: Final = (
+    "util/mtest.c",
+    "util/mtest_common.c",
+    "util/mtest_single.c",
+    "util/mtest_thread.c",
+    "util/dtypes.c",
+)
 _DTPOOLS: Final = "dtpools/src/*.c"
 
 
@@ -43,7 +63,7 @@ class Case:
     argv: tuple[str, ...] = ()
     environ: tuple[tuple[str, str], ...] = ()
     result: str = ""
-    """What the exit code must be: TestStatus and TestErrFatal demand one that is not 0."""
+    """The exit code that is due: TestStatus and TestErrFatal demand one that is not 0."""
 
     @property
     def name(self) -> str:
@@ -52,7 +72,11 @@ class Case:
 
 def cases(suite: Path = SUITE) -> list[Case]:
     """Every test of at most :data:`MOST_PROCS` procs, once."""
-    found = [t for folder in FOLDERS for t in read_testlist(folder, (suite / folder / "testlist").read_text())]
+    found = [
+        t
+        for folder in FOLDERS
+        for t in read_testlist(folder, (suite / folder / "testlist").read_text())
+    ]
     return list({t.name: t for t in found if t.procs <= MOST_PROCS}.values())
 
 
@@ -68,7 +92,11 @@ def read_testlist(folder: str, text: str) -> Iterator[Case]:
         pairs = [word.partition("=")[::2] for word in words[2:]]
         if any(key == "mem" for key, _ in pairs):
             continue
-        environ = tuple((value.partition("=")[0], value.partition("=")[2]) for key, value in pairs if key == "env")
+        environ = tuple(
+            (value.partition("=")[0], value.partition("=")[2])
+            for key, value in pairs
+            if key == "env"
+        )
         result = next((value for key, value in pairs if key == "resultTest"), "")
         argv = tuple(value for key, value in pairs if key == "arg")
         yield Case(folder, words[0], int(words[1]), argv, environ, result)
@@ -77,25 +105,59 @@ def read_testlist(folder: str, text: str) -> Iterator[Case]:
 def fetch() -> None:
     """Unpack and configure the suite below build/corpus; apt has a list of sources of its own."""
     if not (SUITE / "configure").exists():
-        print(f"corpus: fetching Debian's source package mpich {VERSION}", file=sys.stderr, flush=True)
+        print(
+            f"corpus: fetching Debian's source package mpich {VERSION}",
+            file=sys.stderr,
+            flush=True,
+        )
         BUILD.mkdir(parents=True, exist_ok=True)
         (BUILD / "sources.list").write_text(_DEBIAN.format(url=_URL))
         (BUILD / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        settings = {"SourceList": BUILD / "sources.list", "SourceParts": "-", "State::Lists": BUILD / "lists"}
-        options = [word for key, value in settings.items() for word in ("-o", f"Dir::{_place(key)}={value}")]
+        settings = {
+            "SourceList": BUILD / "sources.list",
+            "SourceParts": "-",
+            "State::Lists": BUILD / "lists",
+        }
+        options = [
+            word
+            for key, value in settings.items()
+            for word in ("-o", f"Dir::{_place(key)}={value}")
+        ]
         options += ["-o", "APT::Sandbox::User=root", "-qq"]
         subprocess.run(["apt-get", *options, "update"], check=True)
-        subprocess.run(["apt-get", *options, "--download-only", "source", "mpich"], cwd=BUILD, check=True)
+        subprocess.run(
+            ["apt-get", *options, "--download-only", "source", "mpich"],
+            cwd=BUILD,
+            check=True,
+        )
         [archive] = BUILD.glob("mpich_*.orig.tar.*")
         # The tests need nothing else of the package.
-        command = ["tar", "-xf", str(archive), "--strip-components=1", f"mpich-{VERSION}/test/mpi"]
+        command = [
+            "tar",
+            "-xf",
+            str(archive),
+            "--strip-components=1",
+            f"mpich-{VERSION}/test/mpi",
+        ]
         subprocess.run(command, cwd=BUILD, check=True)
     if not (SUITE / "include" / "mpitestconf.h").exists():
         print("corpus: configuring the suite", file=sys.stderr, flush=True)
-        argv = ["./configure", "--disable-fortran", "--disable-cxx", "--disable-dependency-tracking"]
+        argv = [
+            "./configure",
+            "--disable-fortran",
+            "--disable-cxx",
+            "--disable-dependency-tracking",
+        ]
         argv += [f"--with-mpi={MPICH}", f"MPICC={MPICH}/bin/mpicc_abi"]
         with (BUILD / "configure.log").open("w") as log:
-            subprocess.run(argv, cwd=SUITE, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True)
+            subprocess.run(
+                argv,
+                cwd=SUITE,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                check=True,
+            )
 
 
 def _place(key: str) -> str:
@@ -111,17 +173,32 @@ def compile_all(wanted: Iterable[Case], jobs: int, kind: str = "") -> dict[str, 
     include.mkdir(exist_ok=True)
     shutil.copy(MPICH / "include" / "mpi_abi.h", include / "mpi.h")
     programs = sorted({(test.folder, test.program) for test in wanted})
-    recipes = {folder: (SUITE / folder / "Makefile.am").read_text() for folder in {folder for folder, _ in programs}}
+    recipes = {
+        folder: (SUITE / folder / "Makefile.am").read_text()
+        for folder in {folder for folder, _ in programs}
+    }
     with ThreadPoolExecutor(jobs) as pool:
         sources = [*(SUITE / name for name in _COMMON), *sorted(SUITE.glob(_DTPOOLS))]
         objects = list(pool.map(lambda source: _object(source, kind), sources))
-        errors = pool.map(lambda one: _program(one[0], one[1], recipes[one[0]], objects, kind), programs)
-        return {f"{folder}/{name}": error for (folder, name), error in zip(programs, errors, strict=True) if error}
+        errors = pool.map(
+            lambda one: _program(one[0], one[1], recipes[one[0]], objects, kind),
+            programs,
+        )
+        return {
+            f"{folder}/{name}": error
+            for (folder, name), error in zip(programs, errors, strict=True)
+            if error
+        }
 
 
 def _flags(kind: str) -> list[str]:
     header = MPICH / "include" if kind == OWN else BUILD / "include"
-    folders = (header, SUITE / "include", SUITE / "dtpools" / "include", SUITE / "dtpools")
+    folders = (
+        header,
+        SUITE / "include",
+        SUITE / "dtpools" / "include",
+        SUITE / "dtpools",
+    )
     return ["-O1", "-w", "-DHAVE_CONFIG_H", *(f"-I{folder}" for folder in folders)]
 
 
@@ -129,18 +206,24 @@ def _object(source: Path, kind: str) -> Path:
     out = path(f"common{kind}", f"{source.stem}.o")
     out.parent.mkdir(parents=True, exist_ok=True)
     if not out.exists():
-        subprocess.run(["cc", *_flags(kind), "-c", "-o", str(out), str(source)], check=True)
+        subprocess.run(
+            ["cc", *_flags(kind), "-c", "-o", str(out), str(source)], check=True
+        )
     return out
 
 
-def _program(folder: str, name: str, recipe: str, objects: Sequence[Path], kind: str) -> str:
+def _program(
+    folder: str, name: str, recipe: str, objects: Sequence[Path], kind: str
+) -> str:
     """Compile a program against MPICH's library of the ABI; in a job, ours takes its place."""
     out = path(folder, name, kind)
     if out.exists():
         return ""
     out.parent.mkdir(parents=True, exist_ok=True)
     sources = _variable(recipe, f"{name}_SOURCES") or [f"{name}.c"]
-    flags = [flag for flag in _variable(recipe, f"{name}_CPPFLAGS") if flag.startswith("-D")]
+    flags = [
+        flag for flag in _variable(recipe, f"{name}_CPPFLAGS") if flag.startswith("-D")
+    ]
     other = "mtest_single" if folder.startswith("threads/") else "mtest_thread"
     argv = ["cc", *_flags(kind), *flags, "-o", str(out), *sources]
     argv += [str(each) for each in objects if each.stem != other]
@@ -151,9 +234,19 @@ def _program(folder: str, name: str, recipe: str, objects: Sequence[Path], kind:
         "-lm",
         "-lpthread",
     ]
-    done = subprocess.run(argv, cwd=SUITE / folder, capture_output=True, text=True, check=False)
-    errors = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
-    return (errors or [done.stderr.strip() or "the compiler failed"])[0] if done.returncode else ""
+    done = subprocess.run(
+        argv, cwd=SUITE / folder, capture_output=True, text=True, check=False
+    )
+    errors = [
+        line
+        for line in done.stderr.splitlines()
+        if "error" in line or "undefined" in line
+    ]
+    return (
+        (errors or [done.stderr.strip() or "the compiler failed"])[0]
+        if done.returncode
+        else ""
+    )
 
 
 def _variable(recipe: str, name: str) -> list[str]:

@@ -17,8 +17,13 @@ _LARGEST: Final = 4096
 
 def judge_times(text: str, _procs: int) -> str:
     """Return why an output is not right: NetPIPE needs both procs for its first line of times."""
-    sizes = [int(size) for size in re.findall(r"^\s*\d+:\s+(\d+) bytes .*Mbps in", text, re.MULTILINE)]
-    return "" if sizes and sizes[-1] >= _LARGEST else f"times end at {sizes[-1:]} octets"
+    sizes = [
+        int(size)
+        for size in re.findall(r"^\s*\d+:\s+(\d+) bytes .*Mbps in", text, re.MULTILINE)
+    ]
+    return (
+        "" if sizes and sizes[-1] >= _LARGEST else f"times end at {sizes[-1:]} octets"
+    )
 
 
 def judge_integrity(text: str, _procs: int) -> str:
@@ -26,8 +31,16 @@ def judge_integrity(text: str, _procs: int) -> str:
     lines = re.findall(r"^\s*\d+:\s+(\d+) bytes .*--> (.*)$", text, re.MULTILINE)
     wrong = [size for size, told in lines if "Integrity check passed" not in told]
     if wrong or not lines:
-        return f"messages of {wrong} octets are not as they were sent" if wrong else "no messages were checked"
-    return "" if int(lines[-1][0]) >= _LARGEST / 2 else f"checks end at {lines[-1][0]} octets"
+        return (
+            f"messages of {wrong} octets are not as they were sent"
+            if wrong
+            else "no messages were checked"
+        )
+    return (
+        ""
+        if int(lines[-1][0]) >= _LARGEST / 2
+        else f"checks end at {lines[-1][0]} octets"
+    )
 
 
 def run(options: Namespace) -> int:

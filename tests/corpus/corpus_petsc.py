@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from compat_run import ROOT
-from corpus_binaries import BUILD, TREE, UNPACKED, Binary, packages, run_all
+from corpus_binaries import TREE, UNPACKED, Binary, packages, run_all
+from corpus_libraries import linked
 
 from impi.cabi.library import build
 
@@ -22,23 +22,93 @@ TITLE: Final = "solvers by Debian's petsc4py, files by its h5py, with handles of
 DRIVERS: Final = ROOT / "tests/programs/drivers"
 _PYTHON: Final = "/usr/bin/python3"
 """Debian's: its modules are for it."""
-_LAYOUTS: Final = ("pure:1,pure:1", "mpich:2,openmpi:1", "openmpi:1,pure:2", "mpich:1,openmpi:1,pure:1")
-_SOLVERS: Final = ("cg jacobi petsc", "gmres bjacobi petsc", "preonly lu mumps", "cg hypre petsc")
+_LAYOUTS: Final = (
+    "pure:1,pure:1",
+    "mpich:2,openmpi:1",
+    "openmpi:1,pure:2",
+    "mpich:1,openmpi:1,pure:1",
+)
+_SOLVERS: Final = (
+    "cg jacobi petsc",
+    "gmres bjacobi petsc",
+    "preonly lu mumps",
+    "cg hypre petsc",
+)
 _PACKAGES: Final = (
-    *("libpetsc-real3.18", "python3-petsc4py-real3.18", "python3-numpy", "python3-cffi-backend", "libopenmpi3"),
-    *("libaec0", "libamd2", "libblas3", "libbtf1", "libcamd2", "libccolamd2", "libcholmod3", "libcolamd2"),
-    *("libcombblas1.16.0", "libevent-core-2.1-7", "libevent-pthreads-2.1-7", "libfftw3-double3", "libfftw3-mpi3"),
-    *("libgfortran5", "libhdf5-openmpi-103-1", "libhwloc15", "libhypre-2.26.0", "libklu1", "liblapack3", "libmetis5"),
-    *("libmumps-5.5", "libptscotch-7.0", "libquadmath0", "libscalapack-openmpi2.2", "libscotch-7.0", "libspqr2"),
-    *("libsuitesparseconfig5", "libsuperlu-dist8", "libsuperlu5", "libsz2", "libumfpack5", "ocl-icd-libopencl1"),
-    *(f"libtrilinos-{name}-13.2" for name in ("amesos", "aztecoo", "epetra", "epetraext", "galeri", "ifpack")),
-    *(f"libtrilinos-{name}-13.2" for name in ("kokkos", "ml", "teuchos", "trilinosss", "triutils", "zoltan")),
-    *("libx11-6", "libxext6", "libxcb1", "libxau6", "libxdmcp6", "libyaml-0-2", "libgomp1", "libbsd0", "libmd0"),
+    *(
+        "libpetsc-real3.18",
+        "python3-petsc4py-real3.18",
+        "python3-mpi4py",
+        "python3-numpy",
+        "python3-cffi-backend",
+        "libopenmpi3",
+    ),
+    *(
+        "libaec0",
+        "libamd2",
+        "libblas3",
+        "libbtf1",
+        "libcamd2",
+        "libccolamd2",
+        "libcholmod3",
+        "libcolamd2",
+    ),
+    *(
+        "libcombblas1.16.0",
+        "libevent-core-2.1-7",
+        "libevent-pthreads-2.1-7",
+        "libfftw3-double3",
+        "libfftw3-mpi3",
+    ),
+    *(
+        "libgfortran5",
+        "libhdf5-openmpi-103-1",
+        "libhwloc15",
+        "libhypre-2.26.0",
+        "libklu1",
+        "liblapack3",
+        "libmetis5",
+    ),
+    *(
+        "libmumps-5.5",
+        "libptscotch-7.0",
+        "libquadmath0",
+        "libscalapack-openmpi2.2",
+        "libscotch-7.0",
+        "libspqr2",
+    ),
+    *(
+        "libsuitesparseconfig5",
+        "libsuperlu-dist8",
+        "libsuperlu5",
+        "libsz2",
+        "libumfpack5",
+        "ocl-icd-libopencl1",
+    ),
+    *(
+        f"libtrilinos-{name}-13.2"
+        for name in ("amesos", "aztecoo", "epetra", "epetraext", "galeri", "ifpack")
+    ),
+    *(
+        f"libtrilinos-{name}-13.2"
+        for name in ("kokkos", "ml", "teuchos", "trilinosss", "triutils", "zoltan")
+    ),
+    *(
+        "libx11-6",
+        "libxext6",
+        "libxcb1",
+        "libxau6",
+        "libxdmcp6",
+        "libyaml-0-2",
+        "libgomp1",
+        "libbsd0",
+        "libmd0",
+    ),
     *("libevent-2.1-7", "libnuma1", "libudev1"),
     *("python3-h5py", "python3-h5py-mpi", "libhdf5-openmpi-hl-100", "liblzf1"),
 )
-_OURS: Final = re.compile(r"libmpi(_mpifh)?\.so|libpmix|libopen-rte|libc\.so|ld-linux")
-"""Libraries that are not Debian's here: ours, and those of the clients' Open MPI."""
+_NEEDED: Final = ("libpetsc_real.so.3.18", "libhdf5_openmpi_hl.so.100", "liblzf.so.1")
+"""Libraries of the modules, which need all others."""
 
 
 def judge(text: str, procs: int) -> str:
@@ -46,61 +116,49 @@ def judge(text: str, procs: int) -> str:
     for solver in _SOLVERS:
         if not re.search(rf"^{solver} right$", text, re.MULTILINE):
             return f"{solver} is not right"
-    said = set(re.findall(rf"^rank (\d+) of {procs}: {procs} impi$", text, re.MULTILINE))
-    return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
+    said = set(
+        re.findall(rf"^rank (\d+) of {procs}: {procs} impi$", text, re.MULTILINE)
+    )
+    return (
+        ""
+        if said == {str(rank) for rank in range(procs)}
+        else f"ranks {sorted(said)} of {procs} are right"
+    )
 
 
 def judge_files(text: str, procs: int) -> str:
     """Return why an output is not right: a rank has not read what all have written."""
-    said = set(re.findall(rf"^rank (\d+) of {procs}: {procs} impi right$", text, re.MULTILINE))
-    return "" if said == {str(rank) for rank in range(procs)} else f"ranks {sorted(said)} of {procs} are right"
-
-
-def _libraries() -> Path:
-    """Return a folder with links to all libraries that the modules need, but those of Open MPI."""
-    folders = [UNPACKED / TREE, UNPACKED / TREE / "blas", UNPACKED / TREE / "lapack"]
-    search = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, folders))}
-    names = ("libpetsc_real.so.3.18", "libhdf5_openmpi_hl.so.100", "liblzf.so.1")
-    needed = [str(UNPACKED / TREE / name) for name in names]
-    listed = subprocess.run(["ldd", *needed], env=search, capture_output=True, text=True, check=True).stdout
-    missing = re.findall(r"(\S+) => not found", listed)
-    if missing:
-        raise SystemExit(f"petsc: libraries are missing: {', '.join(missing)}")
-    links = BUILD / "petsc"
-    links.mkdir(exist_ok=True)
-    for path in [*needed, *re.findall(rf"=> ({re.escape(str(UNPACKED))}\S+)", listed)]:
-        link = links / Path(path).name
-        if not _OURS.match(link.name) and not link.is_symlink():
-            link.symlink_to(path)
-    return links
-
-
-def _mpi4py() -> Path:
-    """Return a folder with links to mpi4py's wheel, which all clients but pure ones need."""
-    spec = importlib.util.find_spec("mpi4py")
-    assert spec is not None and spec.origin is not None
-    installed = Path(spec.origin).parent
-    links = BUILD / "mpi4py"
-    links.mkdir(exist_ok=True)
-    for path in (installed, *installed.parent.glob("mpi4py-*.dist-info")):
-        if not (links / path.name).is_symlink():
-            (links / path.name).symlink_to(path)
-    return links
+    said = set(
+        re.findall(rf"^rank (\d+) of {procs}: {procs} impi right$", text, re.MULTILINE)
+    )
+    return (
+        ""
+        if said == {str(rank) for rank in range(procs)}
+        else f"ranks {sorted(said)} of {procs} are right"
+    )
 
 
 def run(options: Namespace) -> int:
     """Run the corpus; 1 if a solver fails."""
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
-    told = subprocess.run([_PYTHON, "--version"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run(
+        [_PYTHON, "--version"], capture_output=True, text=True, check=False
+    ).stdout
     if not told.startswith(f"Python {mine}."):
-        print(f"petsc: left out, because {_PYTHON} is not Python {mine}, as this one is", file=sys.stderr)
+        print(
+            f"petsc: left out, because {_PYTHON} is not Python {mine}, as this one is",
+            file=sys.stderr,
+        )
         return 0
     packages(_PACKAGES, ())
-    build.preloaded("openmpi", os.environ)  # Debian's cffi, below, is another one than this Python's
-    petsc4py = next((UNPACKED / "usr/lib/petscdir").glob("petsc*/*-real/lib/python3/dist-packages"))
-    modules = [petsc4py, _mpi4py(), UNPACKED / "usr/lib/python3/dist-packages"]
+    # Debian's cffi, below, is another one than this Python's
+    build.preloaded("openmpi", os.environ)
+    petsc4py = next(
+        (UNPACKED / "usr/lib/petscdir").glob("petsc*/*-real/lib/python3/dist-packages")
+    )
+    modules = [petsc4py, UNPACKED / "usr/lib/python3/dist-packages"]
     environ = {
-        "LD_LIBRARY_PATH": str(_libraries()),
+        **linked(NAME, [UNPACKED / TREE / name for name in _NEEDED]),
         "PYTHONPATH": os.pathsep.join(map(str, modules)),
     }
     solvers = Binary(
@@ -112,5 +170,10 @@ def run(options: Namespace) -> int:
         environ=environ,
         handles="openmpi",
     )
-    files = replace(solvers, name="files", argv=(str(DRIVERS / "h5py_parallel.py"), "table.h5"), judge=judge_files)
+    files = replace(
+        solvers,
+        name="files",
+        argv=(str(DRIVERS / "h5py_parallel.py"), "table.h5"),
+        judge=judge_files,
+    )
     return run_all(NAME, [solvers, files], options)

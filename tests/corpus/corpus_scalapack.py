@@ -17,11 +17,21 @@ from corpus_binaries import TREE, UNPACKED, Binary, packages, run_all
 NAME: Final = "scalapack"
 TITLE: Final = "ScaLAPACK's tests, Debian's two builds"
 _PACKAGES: Final = (
-    *("scalapack-mpi-test", "scalapack-test-common", "libscalapack-mpich2.2", "libscalapack-openmpi2.2"),
+    *(
+        "scalapack-mpi-test",
+        "scalapack-test-common",
+        "libscalapack-mpich2.2",
+        "libscalapack-openmpi2.2",
+    ),
     *("libblas3", "liblapack3", "libgfortran5", "libquadmath0"),
 )
 _LIBRARIES: Final = (
-    *("libscalapack-mpich.so.2.2", "libscalapack-openmpi.so.2.2", "libgfortran.so.5", "libquadmath.so.0"),
+    *(
+        "libscalapack-mpich.so.2.2",
+        "libscalapack-openmpi.so.2.2",
+        "libgfortran.so.5",
+        "libquadmath.so.0",
+    ),
     *("blas/libblas.so.3", "lapack/liblapack.so.3"),
 )
 _PROGRAMS: Final = {
@@ -42,7 +52,10 @@ _PROGRAMS: Final = {
     "PBLAS/PZBLAS1TST.dat": "zpb1tst",
 }
 """Programs by their input file: one precision of each routine, and some of another one."""
-_BUILDS: Final = {"mpich": tuple(" ".join(_PROGRAMS.values()).split()), "openmpi": ("xdlu", "xdqr", "dpb1tst")}
+_BUILDS: Final = {
+    "mpich": tuple(" ".join(_PROGRAMS.values()).split()),
+    "openmpi": ("xdlu", "xdqr", "dpb1tst"),
+}
 """Programs by build: they differ in the library alone."""
 _LONG: Final = ("xdtrd", "xztrd", "xzevc")
 _FEWER: Final = (
@@ -86,7 +99,11 @@ def judge(text: str, _procs: int) -> str:
     if found is None or passed is None:
         return "it does not say how many tests have passed"
     skipped = re.search(r"^\s*(\d+)\s+tests skipped", text, re.MULTILINE)
-    if int(passed[1]) == 0 or int(passed[1]) + int(skipped[1] if skipped else 0) != int(found[1]) or "FAILED" in text:
+    if (
+        int(passed[1]) == 0
+        or int(passed[1]) + int(skipped[1] if skipped else 0) != int(found[1])
+        or "FAILED" in text
+    ):
         return f"{passed[1]} of {found[1]} tests have passed"
     if not any(rows_of_four(text)):
         return "no test ran on a grid of four procs"
@@ -99,19 +116,29 @@ def rows_of_four(text: str) -> Iterator[bool]:
     for line in text.splitlines():
         words = line.split()
         if words[:1] in (["TIME"], ["Time"]):
-            header = [word for word in re.split(r"\s+", line.replace(" Time", "Time")) if word]
+            header = [
+                word for word in re.split(r"\s+", line.replace(" Time", "Time")) if word
+            ]
         elif words[:1] == ["WALL"] and "P" in header:
             place = header.index("P")
-            yield int(words[place]) * (int(words[place + 1]) if "Q" in header else 1) == 4
+            yield (
+                int(words[place]) * (int(words[place + 1]) if "Q" in header else 1) == 4
+            )
 
 
 def judge_pblas(text: str) -> str:
     """Return why an output of PBLAS is not right, by its table: tests, passed, failed, skipped."""
-    rows = re.findall(r"^\s*\|?\s*(P[DZ]\w+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$", text, re.MULTILINE)
+    rows = re.findall(
+        r"^\s*\|?\s*(P[DZ]\w+)\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s*$", text, re.MULTILINE
+    )
     rows = [row for row in rows if int(row[1])]
     if not rows or "End of Tests." not in text:
         return "it has no table of results, or no end"
-    wrong = [f"{name}: {done} of {tests} passed" for name, tests, done, *rest in rows if tests != done]
+    wrong = [
+        f"{name}: {done} of {tests} passed"
+        for name, tests, done, *rest in rows
+        if tests != done
+    ]
     return "; ".join(wrong)
 
 

@@ -1,12 +1,17 @@
-"""What the corpora make of outputs: a job of one client alone must be wrong."""
+"""The corpora's reading of outputs: a job of one client alone must be wrong."""
 
 from __future__ import annotations
 
+import subprocess
+import tomllib
+from functools import partial
 from pathlib import Path
 
+import corpus_debian
 import corpus_fortran
 import corpus_hpcc
 import corpus_imb
+import corpus_libraries
 import corpus_netpipe
 import corpus_petsc
 import corpus_scalapack
@@ -35,7 +40,11 @@ _SOLVED = "cg jacobi petsc right\ngmres bjacobi petsc right\npreonly lu mumps ri
             "WALL 30 PASSED\nCommWorldProcs=4\nSuccess=1\n",
             "WALL 30 PASSED\nCommWorldProcs=2\nSuccess=1\n",
         ),
-        (corpus_hpcc.judge, "1 PASSED\nCommWorldProcs=4\nSuccess=1\n", "1 FAILED\nCommWorldProcs=4\nSuccess=1\n"),
+        (
+            corpus_hpcc.judge,
+            "1 PASSED\nCommWorldProcs=4\nSuccess=1\n",
+            "1 FAILED\nCommWorldProcs=4\nSuccess=1\n",
+        ),
         (corpus_scalapack.judge, _LU.format(grid="2    2"), _LU.format(grid="1    2")),
         (
             corpus_scalapack.judge,
@@ -55,12 +64,16 @@ _SOLVED = "cg jacobi petsc right\ngmres bjacobi petsc right\npreonly lu mumps ri
         (
             corpus_petsc.judge,
             _SOLVED + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
-            _SOLVED.replace("mumps right", "mumps inf") + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
+            _SOLVED.replace("mumps right", "mumps inf")
+            + "".join(f"rank {rank} of 4: 4 impi\n" for rank in range(4)),
         ),
         (
             corpus_petsc.judge_files,
             "".join(f"rank {rank} of 4: 4 impi right\n" for rank in range(4)),
-            "".join(f"rank {rank} of 4: 4 impi {'wrong' if rank else 'right'}\n" for rank in range(4)),
+            "".join(
+                f"rank {rank} of 4: 4 impi {'wrong' if rank else 'right'}\n"
+                for rank in range(4)
+            ),
         ),
         (
             corpus_netpipe.judge_times,
@@ -72,12 +85,85 @@ _SOLVED = "cg jacobi petsc right\ngmres bjacobi petsc right\npreonly lu mumps ri
             " 19:    3073 bytes     72 times -->  Integrity check passed\n",
             " 19:    3073 bytes     72 times -->  Integrity check failed\n",
         ),
+        (
+            partial(corpus_debian.judge, {"says": ["rank {rank} of {procs}: right"]}),
+            "".join(f"rank {rank} of 4: right\n" for rank in range(4)),
+            "".join(f"rank {rank % 2} of 2: right\n" for rank in range(4)),
+        ),
+        (
+            partial(corpus_debian.judge, {"once": "^band"}),
+            "band 1\n",
+            "band 1\nband 1\n",
+        ),
+        (
+            partial(corpus_debian.judge, {"numbers": {r"^E = (\S+)": -2.5}}),
+            "E = -1\nE = -2.50001\n",
+            "E = -2.5\nE = -2.501\n",
+        ),
     ],
 )
 def test_judges(judge, good, bad):
     assert judge(good, 4) == ""
     assert judge(bad, 4)
     assert judge("", 4)
+
+
+def test_the_catalogue_of_debian_has_its_inputs():
+    rows = tomllib.loads(corpus_debian.CATALOGUE.read_text(encoding="utf-8"))
+    assert len(rows) > 10
+    known = {"packages", "program", "compile", "argv", "inputs", "says", "once"}
+    known |= {
+        "numbers",
+        "out",
+        "prepare",
+        "fixed",
+        "handles",
+        "modules",
+        "environ",
+        "fortran",
+        "ways",
+    }
+    words = " ".join(
+        word
+        for row in rows.values()
+        for word in (
+            *row.get("compile", ()),
+            *row.get("prepare", ()),
+            *row.get("inputs", ()),
+        )
+    )
+    for name, row in rows.items():
+        assert row.keys() <= known, name
+        # Without a witness a job of each client alone would be right.
+        assert row.get("once") or any("{procs}" in said for said in row["says"]), name
+        assert ("program" in row) != ("compile" in row), name
+    for file in corpus_debian.INPUTS.iterdir():
+        assert file.name in words.split(), file
+
+
+def test_each_way_starts_the_program(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus_debian, "MADE", tmp_path)
+    monkeypatch.setattr(corpus_debian, "_tool", lambda abi: tmp_path / f"{abi}.so")
+    echo = Binary(
+        name="echo",
+        path=Path("/bin/echo"),
+        argv=("two  words", "$HOME"),
+        judge=lambda text, procs: "",
+    )
+    for way, starts in corpus_debian.WAYS.items():
+        if way == "gdb" and not Path("/usr/bin/gdb").exists():
+            continue
+        binary = starts(echo)
+        done = subprocess.run(
+            [binary.path, *binary.argv], capture_output=True, text=True, check=True
+        )
+        assert "two  words $HOME\n" in done.stdout, way
+        assert bool(binary.judge("", 2)) == (way == "preloaded tool")
+
+
+def test_what_apt_lacks_is_said():
+    with pytest.raises(LookupError, match="apt-get says: Unable to locate package no-"):
+        corpus_libraries.needed_packages(["no-such-package"])
 
 
 def test_reduced_input_has_fewer_values():
@@ -93,8 +179,12 @@ def test_exit_codes_are_wrong_before_outputs():
     binary = Binary(name="b", path=Path("b"), judge=lambda text, procs: "")
     assert verdict(binary, Ran("", "", None), "", 4) == "did not end in time"
     lost = "impirun: client 0: host 3 was lost\nimpirun: client 2: rank 1 ended by signal 11\n"
-    assert "exit code 1: impirun: client 2: rank 1" in verdict(binary, Ran("", lost, 1), "", 4)
-    assert "exit code 1: impirun" in verdict(binary, Ran("", "noise\nimpirun: lost\n", 1), "", 4)
+    assert "exit code 1: impirun: client 2: rank 1" in verdict(
+        binary, Ran("", lost, 1), "", 4
+    )
+    assert "exit code 1: impirun" in verdict(
+        binary, Ran("", "noise\nimpirun: lost\n", 1), "", 4
+    )
     assert verdict(binary, Ran("", "", 0), "", 4) == ""
 
 

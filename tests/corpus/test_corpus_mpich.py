@@ -1,11 +1,20 @@
-"""What the corpus makes of testlists, recipes, outputs and expectations, without a job."""
+"""The corpus' reading of testlists, recipes, outputs and expectations, without a job."""
 
 from __future__ import annotations
 
 import corpus_mpich
 import pytest
 from corpus_jobs import Ran
-from corpus_mpich import ALONE, FAILED, PASSED, Expected, Result, divided, judge, outcome
+from corpus_mpich import (
+    ALONE,
+    FAILED,
+    PASSED,
+    Expected,
+    Result,
+    divided,
+    judge,
+    outcome,
+)
 from corpus_mpich_suite import Case, read_testlist
 
 
@@ -43,13 +52,25 @@ def test_procs_are_divided_over_clients(layout, procs, clients):
     ],
 )
 def test_outcome(result, out, code, expected):
-    assert outcome(Case("f", "p", 1, result=result), Ran(out, "", code)).outcome == expected
+    assert (
+        outcome(Case("f", "p", 1, result=result), Ran(out, "", code)).outcome
+        == expected
+    )
 
 
 def test_judge_compares_with_mpich_alone_and_the_list():
-    alone = {name: Result(name, PASSED) for name in ("a/good 1", "a/bad 1", "a/listed 1", "a/well 1")}
+    alone = {
+        name: Result(name, PASSED)
+        for name in ("a/good 1", "a/bad 1", "a/listed 1", "a/well 1")
+    }
     alone["a/neither 1"] = Result("a/neither 1", FAILED)
-    outcomes = {"a/good 1": PASSED, "a/bad 1": FAILED, "a/listed 1": FAILED, "a/well 1": PASSED, "a/neither 1": FAILED}
+    outcomes = {
+        "a/good 1": PASSED,
+        "a/bad 1": FAILED,
+        "a/listed 1": FAILED,
+        "a/well 1": PASSED,
+        "a/neither 1": FAILED,
+    }
     ours = {name: Result(name, found) for name, found in outcomes.items()}
     expected = [Expected(("a/listed *", "a/well *"), "because")]
     faults = list(judge({"pure+pure": ours, ALONE: alone}, expected))
@@ -63,8 +84,18 @@ def test_judge_compares_with_mpich_alone_and_the_list():
 def test_a_slow_test_is_no_fault(found):
     ours = {"a/slow 1": Result("a/slow 1", found)}
     alone = {"a/slow 1": Result("a/slow 1", PASSED)}
-    assert list(judge({"pure+pure": ours, ALONE: alone}, [Expected(("a/slow 1",), "it is slow", slow=True)])) == []
+    assert (
+        list(
+            judge(
+                {"pure+pure": ours, ALONE: alone},
+                [Expected(("a/slow 1",), "it is slow", slow=True)],
+            )
+        )
+        == []
+    )
 
 
 def test_every_expectation_has_a_reason():
-    assert all(entry.reason and entry.tests for entry in corpus_mpich.read_expectations())
+    assert all(
+        entry.reason and entry.tests for entry in corpus_mpich.read_expectations()
+    )

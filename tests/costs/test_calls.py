@@ -1,4 +1,4 @@
-"""What operations cost a proc, counted: no load changes it, and no change raises it unnoticed."""
+"""The costs of operations for a proc, counted, so that no change raises them unseen."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 HERE = Path(__file__).parent
 TABLE = tomllib.loads((HERE / "costs.toml").read_text())
 KINDS = ("Python calls", "system calls", "packets", "page faults")
-"""What a row of the table has, in this order."""
+"""The columns of the table, in this order."""
 LONG = " 1048576"
 """Messages of several packets: TCP decides how many reads bring them."""
 SPARE = 0.5
-"""What more reads may add there."""
+"""The allowance for more reads there."""
 AMONG_FOUR = 0.25
 """The same with two procs a client: who comes first decides which way a message takes."""
 STALE = 0.9
@@ -30,7 +30,9 @@ TRIES = 4
 """A message that a busy machine brings early or late takes another way; the least counts."""
 
 
-def counts(run_job: Callable[..., Any], clients: str, *what: str) -> dict[str, list[int]]:
+def counts(
+    run_job: Callable[..., Any], clients: str, *what: str
+) -> dict[str, list[int]]:
     """Run the program of all operations once; return what it prints."""
     program = [sys.executable, str(HERE / "programs" / "count_calls.py"), *what]
     result = run_job(program, clients.split("+"), environ={"IMPI_SPIN": SPIN[clients]})
@@ -39,7 +41,9 @@ def counts(run_job: Callable[..., Any], clients: str, *what: str) -> dict[str, l
     return told
 
 
-def least(run_job: Callable[..., Any], clients: str, rows: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:
+def least(
+    run_job: Callable[..., Any], clients: str, rows: Mapping[str, Sequence[int]]
+) -> dict[str, list[int]]:
     """Return :data:`KINDS` by operation, the least of some jobs."""
     packets = counts(run_job, clients, "packets")
     found: dict[str, list[int]] = {}
@@ -57,7 +61,9 @@ def spare(clients: str, name: str) -> float:
     return max(SPARE * (LONG in name), AMONG_FOUR * (":2" in clients))
 
 
-def dearer(clients: str, found: Mapping[str, Sequence[int]], rows: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def dearer(
+    clients: str, found: Mapping[str, Sequence[int]], rows: Mapping[str, Sequence[int]]
+) -> dict[str, str]:
     """Return what each operation costs beyond its row."""
     told = {}
     for name, numbers in found.items():
@@ -65,26 +71,41 @@ def dearer(clients: str, found: Mapping[str, Sequence[int]], rows: Mapping[str, 
         # How many packets and pages there are does not depend on time.
         most = [n * (1 + spare(clients, name)) for n in row[:2]] + list(row[2:])
         if any(number > limit for number, limit in zip(numbers, most, strict=True)):
-            told[name] = f"{dict(zip(KINDS, numbers, strict=True))}; the table has {row}"
+            told[name] = (
+                f"{dict(zip(KINDS, numbers, strict=True))}; the table has {row}"
+            )
     return told
 
 
-def cheaper(clients: str, found: Mapping[str, Sequence[int]], rows: Mapping[str, Sequence[int]]) -> dict[str, str]:
+def cheaper(
+    clients: str, found: Mapping[str, Sequence[int]], rows: Mapping[str, Sequence[int]]
+) -> dict[str, str]:
     """Return the operations whose rows are much too high; a difference of 2 says nothing."""
     told = {}
     for name, numbers in found.items():
         share = [STALE - spare(clients, name)] * 2 + [STALE, STALE]
-        if any(number < n * least - 2 for number, n, least in zip(numbers, rows[name], share, strict=True)):
-            told[name] = f"{dict(zip(KINDS, numbers, strict=True))}; the table has {rows[name]}"
+        if any(
+            number < n * least - 2
+            for number, n, least in zip(numbers, rows[name], share, strict=True)
+        ):
+            told[name] = (
+                f"{dict(zip(KINDS, numbers, strict=True))}; the table has {rows[name]}"
+            )
     return told
 
 
 @pytest.mark.parametrize("clients", TABLE)
-def test_operations_cost_what_the_table_says(run_job: Callable[..., Any], clients: str) -> None:
+def test_operations_cost_what_the_table_says(
+    run_job: Callable[..., Any], clients: str
+) -> None:
     rows = TABLE[clients]
     found = least(run_job, clients, rows)
-    assert found.keys() == rows.keys(), "an operation without a row, or a row without one"
-    assert not dearer(clients, found, rows), "mend it, or change the row and say in the commit what that buys"
+    assert found.keys() == rows.keys(), (
+        "an operation without a row, or a row without one"
+    )
+    assert not dearer(clients, found, rows), (
+        "mend it, or change the row and say in the commit what that buys"
+    )
     assert not cheaper(clients, found, rows), "the table tells an old story"
 
 
@@ -94,4 +115,8 @@ def test_a_dearer_operation_would_be_seen(kind: int) -> None:
     worse = [n + (kind == place) for place, n in enumerate(rows["Barrier"])]
     assert dearer("pure:1+pure:1", {"Barrier": worse}, rows)
     assert not dearer("pure:1+pure:1", rows, rows)
-    assert cheaper("pure:1+pure:1", rows, {"Barrier": [n * (1 + 5 * (kind == i)) + 9 for i, n in enumerate(worse)]})
+    assert cheaper(
+        "pure:1+pure:1",
+        rows,
+        {"Barrier": [n * (1 + 5 * (kind == i)) + 9 for i, n in enumerate(worse)]},
+    )

@@ -1,4 +1,4 @@
-"""What an idle job asks the kernel for, counted: no load changes it."""
+"""The system calls of an idle job, counted: no load changes the count."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ FIRST = 3
 """Looks in which other processes are seen for the first time."""
 
 
-def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connections() -> None:
+def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connections() -> (
+    None
+):
     try:
         list(by_netlink({1}))
     except OSError as error:
@@ -40,7 +42,11 @@ def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connectio
         "leaves": NOTHING,
     }
     orders = [spec, {"do": "watch", "ends": [["127.0.0.1", 9]], "procs": []}]
-    made_before = {f"{folder}/stat" for folder in Path("/proc").iterdir() if folder.name.isdecimal()}
+    made_before = {
+        f"{folder}/stat"
+        for folder in Path("/proc").iterdir()
+        if folder.name.isdecimal()
+    }
     with subprocess.Popen(
         [sys.executable, "-S", str(PROGRAM), str(LOOKS)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -51,14 +57,24 @@ def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connectio
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        process.stdin.write(b"".join(json.dumps(order).encode() + b"\n" for order in orders))
+        process.stdin.write(
+            b"".join(json.dumps(order).encode() + b"\n" for order in orders)
+        )
         process.stdin.flush()
         told = [json.loads(line) for line in process.stdout]
         counted = json.loads(process.stderr.read())
-    own = sorted(f"/proc/{pid}/stat" for pid in [counted["pid"], *(line["pid"] for line in told if "pid" in line)])
+    own = sorted(
+        f"/proc/{pid}/stat"
+        for pid in [counted["pid"], *(line["pid"] for line in told if "pid" in line)]
+    )
     assert len(own) == 1 + PROCS
     quiet = counted["looks"][FIRST:]
     assert len(quiet) == LOOKS - FIRST
     for look in quiet:
-        assert sorted(file for file in look if file in own or file in made_before) == own
-        assert [word for word in look if not word.endswith("/stat")] == ["/proc", "socket"]
+        assert (
+            sorted(file for file in look if file in own or file in made_before) == own
+        )
+        assert [word for word in look if not word.endswith("/stat")] == [
+            "/proc",
+            "socket",
+        ]

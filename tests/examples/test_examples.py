@@ -25,7 +25,9 @@ SETTINGS = {
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     },
 }
-VENDORS = [pytest.param(name, marks=pytest.mark.vendor(name)) for name in ("mpich", "openmpi")]
+VENDORS = [
+    pytest.param(name, marks=pytest.mark.vendor(name)) for name in ("mpich", "openmpi")
+]
 vendors = pytest.mark.parametrize("vendor", VENDORS)
 
 
@@ -34,7 +36,14 @@ def mpiexec(vendor: str, nprocs: int, *argv: str) -> subprocess.CompletedProcess
     if not (prefix / "bin" / "mpiexec").exists():
         pytest.skip(f"{prefix} is missing: 'make test' puts {vendor} there")
     program = str(TOP / "examples" / argv[0])
-    command = [str(prefix / "bin" / "mpiexec"), "-n", str(nprocs), sys.executable, program, *argv[1:]]
+    command = [
+        str(prefix / "bin" / "mpiexec"),
+        "-n",
+        str(nprocs),
+        sys.executable,
+        program,
+        *argv[1:],
+    ]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -62,14 +71,21 @@ def answer(vendor: str, nprocs: int, *argv: str) -> str:
 def serial_heat(points: int, steps: int) -> tuple[float, float]:
     """Residual and checksum, point by point."""
     at = np.arange(points) / points
-    inner = 100.0 * np.exp(-40.0 * ((at[None, :] - 0.4) ** 2 + (at[:, None] - 0.6) ** 2))
+    inner = 100.0 * np.exp(
+        -40.0 * ((at[None, :] - 0.4) ** 2 + (at[:, None] - 0.6) ** 2)
+    )
     plate = np.pad(inner, 1)
     residual = 0.0
     for _ in range(steps):
         before = plate.copy()
         for i in range(1, points + 1):
             for j in range(1, points + 1):
-                neighbours = before[i - 1, j] + before[i + 1, j] + before[i, j - 1] + before[i, j + 1]
+                neighbours = (
+                    before[i - 1, j]
+                    + before[i + 1, j]
+                    + before[i, j - 1]
+                    + before[i, j + 1]
+                )
                 plate[i, j] += 0.2 * (neighbours - 4.0 * before[i, j])
         residual = float(np.abs(plate - before).max())
     return residual, float(plate.sum()) / points**2
@@ -93,7 +109,9 @@ def serial_mandelbrot(rows: int, depth: int = 100) -> tuple[int, int]:
 @vendors
 @pytest.mark.parametrize("nprocs", [1, 3])
 def test_pi(vendor: str, nprocs: int) -> None:
-    assert answer(vendor, nprocs, "pi.py") == f"pi = {math.pi:.12f} with 1000000 intervals"
+    assert (
+        answer(vendor, nprocs, "pi.py") == f"pi = {math.pi:.12f} with 1000000 intervals"
+    )
 
 
 @vendors

@@ -1,4 +1,4 @@
-"""What somebody says who has heard much and knows no secret: octets of others, and of its own."""
+"""The octets of a forger who has heard much and knows no secret: those of others, and its own."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ class Forger:
     def hears(self, octets: bytes) -> None:
         """Octets travel, and it listens: as they are, and in parts of 32."""
         if octets and len(self._heard) < len(octets) // 32 + _MOST:
-            self._heard += [octets, *(octets[at : at + 32] for at in range(0, len(octets), 32))]
+            self._heard += [
+                octets,
+                *(octets[at : at + 32] for at in range(0, len(octets), 32)),
+            ]
 
     def octets(self, size: int) -> bytes:
-        """So many octets, as a rule."""
+        """Return octets, mostly as many as ``size``."""
         choice = int(self._rng.random() * 10)
         if choice == 0:
             return self._rng.randbytes(int(self._rng.random() * 2 * size))
@@ -33,14 +36,22 @@ class Forger:
         made = self._join(size)
         if choice == 2 and made:
             at = int(self._rng.random() * len(made))
-            return made[:at] + bytes([made[at] ^ 1 << int(self._rng.random() * 8)]) + made[at + 1 :]
+            return (
+                made[:at]
+                + bytes([made[at] ^ 1 << int(self._rng.random() * 8)])
+                + made[at + 1 :]
+            )
         return made[:-1] if choice == 3 else made
 
     def _join(self, size: int) -> bytes:
         made = b""
         while len(made) < size:
             heard = self._heard and self._rng.random() < 0.8
-            part = self._heard[int(self._rng.random() * len(self._heard))] if heard else self._rng.randbytes(32)
+            part = (
+                self._heard[int(self._rng.random() * len(self._heard))]
+                if heard
+                else self._rng.randbytes(32)
+            )
             made += part or b"\0"
         return made[:size]
 
@@ -52,7 +63,7 @@ class Forger:
         return [octets[:cut], octets[cut:]]
 
     def one_of(self, *choices: Callable[[], bytes]) -> bytes:
-        """What one of these gives."""
+        """Return the octets of one of these."""
         return choices[int(self._rng.random() * len(choices))]()
 
 

@@ -41,14 +41,35 @@ _ODD: tuple[object, ...] = (
     float("nan"),
     "x" * 300,
 )
-_ROLES: tuple[object, ...] = ("joining", "rank0", "pure", "host", "input", "\x1b[31m", None, [], 7)
+_ROLES: tuple[object, ...] = (
+    "joining",
+    "rank0",
+    "pure",
+    "host",
+    "input",
+    "\x1b[31m",
+    None,
+    [],
+    7,
+)
 
 
 class _Game:
     """One input."""
 
-    def __init__(self, rng: Random, reached: Counter[str], control: Control, selector: selectors.BaseSelector) -> None:
-        self.rng, self.reached, self.control, self.selector = rng, reached, control, selector
+    def __init__(
+        self,
+        rng: Random,
+        reached: Counter[str],
+        control: Control,
+        selector: selectors.BaseSelector,
+    ) -> None:
+        self.rng, self.reached, self.control, self.selector = (
+            rng,
+            reached,
+            control,
+            selector,
+        )
         self.forger = Forger(rng, _EARLIER)
         self.open: list[socket.socket] = []
         self.strangers: list[tuple[socket.socket, list[bytes]]] = []
@@ -63,7 +84,12 @@ class _Game:
         for sock in (theirs, ours):
             sock.setblocking(False)
         self.open.append(theirs)
-        vars(self.control.entrance._strangers)["accept"] = lambda _listener: (ours, "192.0.2.66", 7)
+        vars(self.control.entrance._strangers)["accept"] = lambda _listener: (
+            ours,
+            # Wrong tokens of one address make the next one from there wait.
+            f"198.51.100.{len(self.open)}" if member else "192.0.2.66",
+            7,
+        )
         self.control.entrance._accept(ours)
         return theirs
 
@@ -94,7 +120,12 @@ class _Game:
         """Somebody without the token connects, and then says the next thing."""
         if len(self.strangers) < 4:
             head = CONTROL_HEAD if self.rng.random() < 0.9 else self.forger.octets(8)
-            script = [head + self.forger.octets(NONCE_SIZE), b"?", self.line(), b"[" * 2000]
+            script = [
+                head + self.forger.octets(NONCE_SIZE),
+                b"?",
+                self.line(),
+                b"[" * 2000,
+            ]
             self.strangers.append((self.come(member=False), script))
         sock, script = self.strangers[int(self.rng.random() * len(self.strangers))]
         if script:
@@ -121,13 +152,22 @@ class _Game:
             elif rng.random() < 0.05:
                 del hello[name]
         whole = json.dumps(hello).encode() + b"\n"
-        others = (rng.randbytes(40) + b"\n", b"[" * 20_000 + b"\n", b"7\n", whole[:-2] + b"\n", b"\xff\xfe\n", b"\n")
+        others = (
+            rng.randbytes(40) + b"\n",
+            b"[" * 20_000 + b"\n",
+            b"7\n",
+            whole[:-2] + b"\n",
+            b"\xff\xfe\n",
+            b"\n",
+        )
         return whole if rng.random() < 0.8 else rng.choice(others)
 
     def enter(self) -> None:
         """A member comes, says a line, and more."""
         sock = self.come(member=True)
-        knock = Knock(_SECRET, CONTROL_HEAD, MARK + self.rng.randbytes(NONCE_SIZE - len(MARK)))
+        knock = Knock(
+            _SECRET, CONTROL_HEAD, MARK + self.rng.randbytes(NONCE_SIZE - len(MARK))
+        )
         self.send(sock, CONTROL_HEAD + knock.nonce)
         answer = self.heard(sock)
         closing = knock.closing(answer)
@@ -166,8 +206,16 @@ def play(rng: Random, reached: Counter[str]) -> bool:
     said: list[str] = []
     with selectors.DefaultSelector() as selector:
         fed: list[socket.socket] = []
-        feed = fed.append if rng.random() < 0.5 else None
-        control = Control("127.0.0.1", _SIZE, selector, said.append, agents=_AGENTS, feed=feed)
+        fetches, tls = rng.random() < 0.5, rng.random() < 0.2
+        control = Control(
+            "127.0.0.1",
+            _SIZE,
+            selector,
+            said.append,
+            agents=_AGENTS,
+            feed=(lambda sock, _: fed.append(sock)) if fetches else None,
+            tls=tls,
+        )
         control.token = _TOKEN
         try:
             deep = _Game(rng, reached, control, selector).play()
@@ -182,13 +230,17 @@ def play(rng: Random, reached: Counter[str]) -> bool:
         if not is_shown(sentence):
             raise Crash(f"not fit for a terminal: {sentence}")
         why = sentence.partition("which ")[2] or sentence
-        reached["came where none was awaited" if why.startswith("came as") else without_numbers(why)] += 1
+        reached[
+            "came where none was awaited"
+            if why.startswith("came as")
+            else without_numbers(why)
+        ] += 1
     reached["members joined"] += len(control.joined)
     return deep
 
 
 def _earlier() -> list[bytes]:
-    """What is heard of an earlier proc that joins."""
+    """Return octets from an earlier proc that joins."""
     knock = Knock(_SECRET, CONTROL_HEAD, bytes(NONCE_SIZE))
     keeper = Keeper(_SECRET, CONTROL_HEAD, knock.nonce, b"\1" * NONCE_SIZE)
     closing = knock.closing(keeper.answer)

@@ -44,7 +44,13 @@ _AT_ONCE = -0.001
 
 def _job() -> Job:
     hosts = tuple(
-        Host(index=i, client=client, ipv6=bytes(12) + bytes([192, 0, 2, i]), port=5000 + i, procs=())
+        Host(
+            index=i,
+            client=client,
+            ipv6=bytes(12) + bytes([192, 0, 2, i]),
+            port=5000 + i,
+            procs=(),
+        )
         for i, client in enumerate(_CLIENT_OF)
     )
     return Job(
@@ -73,9 +79,15 @@ class _Captured(Exception):
 
 
 def _captured(module: object, call: Callable[[], object]) -> _Captured:
-    """What a door hands to :func:`impi.rank.doors.reception.receive`."""
+    """The connections that a door hands to :func:`impi.rank.doors.reception.receive`."""
 
-    def instead(_listeners: object, awaited: Sequence[int], head: int, claim: Claiming, *_more: object) -> object:
+    def instead(
+        _listeners: object,
+        awaited: Sequence[int],
+        head: int,
+        claim: Claiming,
+        *_more: object,
+    ) -> object:
         raise _Captured(list(awaited), head, claim)
 
     before = vars(module)["receive"]
@@ -102,7 +114,7 @@ class _Place:
     """The head of a number."""
     about: Callable[[int], bytes]
     proving: frozenset[int] = field(default_factory=frozenset)
-    """Who has to prove that it knows the secret."""
+    """The side that has to prove that it knows the secret."""
 
 
 def _of_client(name: str, me: int, others: Sequence[int]) -> _Place:
@@ -124,7 +136,10 @@ def _of_host(me: int) -> _Place:
     proofs = mesh.Proofs(_JOB, me, Trust(_KEY, (0, 1, 2), strict=True))
     claims = mesh.claims(_JOB, me, proofs)
     with socket.socket() as listener:
-        found = _captured(mesh, lambda: mesh._accept(_JOB, me, listener, time.monotonic() + 60, claims, ()))
+        found = _captured(
+            mesh,
+            lambda: mesh._accept(_JOB, me, listener, time.monotonic() + 60, claims, ()),
+        )
     return _Place(
         name=f"host {me}",
         secret=_KEY,
@@ -150,9 +165,16 @@ class _Hall(reception.Reception):
 
     def __init__(self, place: _Place) -> None:
         self.said: list[str] = []
-        super().__init__([], place.head, place.claim, self.said.append)
+        self._listeners = socket.socketpair()  # nobody ever comes there
+        super().__init__(
+            self._listeners[:1],
+            place.head,
+            place.claim,
+            self.said.append,
+            len(place.awaited),
+        )
         self._coming: list[tuple[socket.socket, str, int]] = []
-        vars(self._strangers)["accept"] = lambda _listener: self._coming.pop()
+        vars(self.entrance._strangers)["accept"] = lambda _listener: self._coming.pop()
 
     def come(self, address: str) -> tuple[socket.socket, socket.socket]:
         """The visitor's end of a connection, and ours."""
@@ -160,12 +182,17 @@ class _Hall(reception.Reception):
         for sock in (theirs, ours):
             sock.setblocking(False)
         self._coming.append((ours, address, 7))
-        self._accept(ours)
+        self.entrance._accept(ours)
         return theirs, ours
 
     @property
     def held(self) -> int:
-        return max((len(visitor.heard) for visitor in self._visitors.values()), default=0)
+        return max((len(visitor.heard) for visitor in self.entrance), default=0)
+
+    def close(self) -> None:
+        super().close()
+        for sock in self._listeners:
+            sock.close()
 
 
 def _heard(sock: socket.socket) -> bytes:
@@ -193,9 +220,21 @@ class _Game:
         self.open.append(sock)
         self.theirs.append(ours)
         # Whoever claims to be a host that proves nothing ends the game: seldom.
-        likely = sorted(self.place.proving) if self.rng.random() < 0.95 else self.place.awaited
-        number = int(self.rng.random() * 8) if self.rng.random() < 0.1 else self.rng.choice(likely)
-        head = self.place.says(number) if self.rng.random() < 0.9 else self.forger.octets(self.place.head)
+        likely = (
+            sorted(self.place.proving)
+            if self.rng.random() < 0.95
+            else self.place.awaited
+        )
+        number = (
+            int(self.rng.random() * 8)
+            if self.rng.random() < 0.1
+            else self.rng.choice(likely)
+        )
+        head = (
+            self.place.says(number)
+            if self.rng.random() < 0.9
+            else self.forger.octets(self.place.head)
+        )
         nonce = self.forger.octets(NONCE_SIZE)
         self.liars.append((sock, [head + nonce, b"?", self.forger.octets(32)]))
 
@@ -205,7 +244,9 @@ class _Game:
         if not script:
             return
         part = script.pop(0)
-        for piece in self.forger.pieces(self.forger.octets(PROOF_SIZE) if part == b"?" else part):
+        for piece in self.forger.pieces(
+            self.forger.octets(PROOF_SIZE) if part == b"?" else part
+        ):
             Octets.fed += len(piece)
             with contextlib.suppress(OSError):
                 sock.send(piece)
@@ -219,16 +260,26 @@ class _Game:
             self.hall.turn(_AT_ONCE)
         if self.hall.held > NONCE_SIZE:
             raise Crash("a visitor makes the door hold more than it wants")
-        if any(sock is link for sock in self.theirs for link in self.hall.links.values()):
+        if any(
+            sock is link for sock in self.theirs for link in self.hall.links.values()
+        ):
             raise Crash(f"somebody without the secret is let in at {self.place.name}")
 
     def knock(self, number: int) -> None:
         """One that is awaited comes, while others lie."""
-        where = ".".join(map(str, _JOB.hosts[number].ipv6[12:])) if self.place.head == 4 else "this node"
+        where = (
+            ".".join(map(str, _JOB.hosts[number].ipv6[12:]))
+            if self.place.head == 4
+            else "this node"
+        )
         sock, ours = self.hall.come(where)
         self.open.append(sock)
         secret = self.place.secret if number in self.place.proving else b""
-        knock = Knock(secret, self.place.about(number), MARK + self.rng.randbytes(NONCE_SIZE - len(MARK)))
+        knock = Knock(
+            secret,
+            self.place.about(number),
+            MARK + self.rng.randbytes(NONCE_SIZE - len(MARK)),
+        )
         octets = self.place.says(number) + (knock.nonce if secret else b"")
         sock.send(octets)
         self.forger.hears(octets)
@@ -246,12 +297,17 @@ class _Game:
             self.turn()
             self.forger.hears(closing)  # only now: who hears it in time can pass it on
         if self.hall.links.get(number) is not ours:
-            raise Crash(f"{number} is not let in at {self.place.name}: {self.hall.said}")
+            raise Crash(
+                f"{number} is not let in at {self.place.name}: {self.hall.said}"
+            )
 
     def impostor(self, knock: Knock) -> None:
         """Somebody else answers the one that knocks, by what was heard, not by the answer."""
         answer = self.forger.octets(ANSWER_SIZE)
-        if answer not in (heard := self.forger._heard) and knock.closing(answer) is not None:
+        if (
+            answer not in (heard := self.forger._heard)
+            and knock.closing(answer) is not None
+        ):
             raise Crash(f"an impostor is believed, of {len(heard)} pieces")
 
     def play(self) -> bool:
@@ -271,11 +327,13 @@ class _Game:
                 sock.close()
             self.turn_out()
         self.hall.tell_of_ended()
-        self.hall._refusals.summary()
+        self.hall.entrance.summary()
         for sentence in self.hall.said:
             if not is_shown(sentence):
                 raise Crash(f"not fit for a terminal: {sentence}")
-            self.reached[f"{self.place.name}: {without_numbers(sentence.partition('refused: ')[2])}"] += 1
+            self.reached[
+                f"{self.place.name}: {without_numbers(sentence.partition('refused: ')[2])}"
+            ] += 1
         return any("does not know" in sentence for sentence in self.hall.said)
 
     def turn_out(self) -> None:
@@ -289,10 +347,21 @@ def _earlier(place: _Place) -> list[bytes]:
     heard = []
     for number in sorted(place.proving):
         knock = Knock(place.secret, place.about(number), bytes([number]) * NONCE_SIZE)
-        keeper = Keeper(place.secret, place.about(number), knock.nonce, struct.pack(">I", number) * 8)
+        keeper = Keeper(
+            place.secret,
+            place.about(number),
+            knock.nonce,
+            struct.pack(">I", number) * 8,
+        )
         closing = knock.closing(keeper.answer)
         assert closing is not None
-        heard += [knock.nonce, keeper.answer, keeper.answer[:32], keeper.answer[32:], closing]
+        heard += [
+            knock.nonce,
+            keeper.answer,
+            keeper.answer[:32],
+            keeper.answer[32:],
+            closing,
+        ]
     return [*heard, json.dumps({"role": "rank0"}).encode()]
 
 

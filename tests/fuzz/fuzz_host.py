@@ -21,9 +21,18 @@ _HOST_OF = [0, 1, 1, 2]
 
 
 def _job() -> Job:
-    procs = tuple(Proc(rank=r, client=h, host=h, ipv6=_ADDRESSES[h], pid=100 + r) for r, h in enumerate(_HOST_OF))
+    procs = tuple(
+        Proc(rank=r, client=h, host=h, ipv6=_ADDRESSES[h], pid=100 + r)
+        for r, h in enumerate(_HOST_OF)
+    )
     hosts = tuple(
-        Host(index=h, client=h, ipv6=_ADDRESSES[h], port=1, procs=tuple(p.rank for p in procs if p.host == h))
+        Host(
+            index=h,
+            client=h,
+            ipv6=_ADDRESSES[h],
+            port=1,
+            procs=tuple(p.rank for p in procs if p.host == h),
+        )
         for h in range(3)
     )
     return Job(
@@ -49,8 +58,39 @@ _RANK_OF = {name: rank for rank, name in enumerate(_NAMES)}
 _TEXT = bytes(range(256))
 
 # Where a field begins, and how long it is; what is put there.
-_FIELDS = [(0, 4), (4, 4), (8, 16), (24, 8), (32, 16), (48, 8), (56, 8), (64, 8), (72, 8), (80, 4), (84, 4), (88, 8)]
-_VALUES = [0, 1, 2, 7, 8, 15, 16, 17, 127, 128, 32768, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1]
+_FIELDS = [
+    (0, 4),
+    (4, 4),
+    (8, 16),
+    (24, 8),
+    (32, 16),
+    (48, 8),
+    (56, 8),
+    (64, 8),
+    (72, 8),
+    (80, 4),
+    (84, 4),
+    (88, 8),
+]
+_VALUES = [
+    0,
+    1,
+    2,
+    7,
+    8,
+    15,
+    16,
+    17,
+    127,
+    128,
+    32768,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**63 - 1,
+    2**63,
+    2**64 - 1,
+]
 
 _LENGTHS = [0, 1, 5, 15, 16, 17, 32, 33, 40]
 
@@ -90,7 +130,7 @@ class _Game:
         self.finishing = False
         self.deep = False
 
-    # What the peers send
+    # Octets that the peers send
 
     def packet(self, peer: _Peer) -> bytes:
         """A packet that is right, as far as this peer knows."""
@@ -108,7 +148,12 @@ class _Game:
             self.lengths[peer.rank, peer.srqid] = length
             tag = int(self.random() * 4)
             size = min(length, LIMIT)
-            return _HEAD.pack(kind, size, name, _NAMES[0], peer.srqid, 0, length, 1, tag, 0) + _TEXT[:size]
+            return (
+                _HEAD.pack(
+                    kind, size, name, _NAMES[0], peer.srqid, 0, length, 1, tag, 0
+                )
+                + _TEXT[:size]
+            )
         if choice < 9 and peer.longs:
             entry = peer.longs[int(self.random() * len(peer.longs))]
             srqid, drqid, length, sent = entry
@@ -117,11 +162,16 @@ class _Game:
             if entry[3] >= length:
                 peer.longs.remove(entry)
                 self.reached["a long message was completed"] += 1
-            return _HEAD.pack(DATA, size, name, _NAMES[0], srqid, drqid, length, 1, 0, 0) + _TEXT[:size]
+            return (
+                _HEAD.pack(DATA, size, name, _NAMES[0], srqid, drqid, length, 1, 0, 0)
+                + _TEXT[:size]
+            )
         if choice < 11 and peer.asks:
             return self.bare(SYNCACK, peer, peer.asks.pop(0), 77)
         if choice < 13 and peer.answers:
-            return self.bare(CANCELYES if choice == 11 else CANCELNO, peer, peer.answers.pop(0))
+            return self.bare(
+                CANCELYES if choice == 11 else CANCELNO, peer, peer.answers.pop(0)
+            )
         if choice < 14:
             return self.bare(CANCEL, peer, peer.srqid)
         if self.random() < 0.03:
@@ -137,7 +187,9 @@ class _Game:
         return _TYPE_LEN.pack(FINI, 0) + bytes(120)
 
     def bare(self, kind: int, peer: _Peer, srqid: int = 0, drqid: int = 0) -> bytes:
-        return _HEAD.pack(kind, 0, _NAMES[peer.rank], _NAMES[0], srqid, drqid, 0, 0, 0, 0)
+        return _HEAD.pack(
+            kind, 0, _NAMES[peer.rank], _NAMES[0], srqid, drqid, 0, 0, 0, 0
+        )
 
     def broken(self, octets: bytes) -> bytes:
         """``octets`` with something wrong."""
@@ -181,7 +233,7 @@ class _Game:
             if steps > len(octets):
                 raise Crash("more steps than octets")
 
-    # What we send
+    # Octets that we send
 
     def write(self, host: int) -> None:
         """Write all there is, and let the peers read it."""
@@ -209,7 +261,9 @@ class _Game:
         elif kind == CANCEL:
             peer.answers.append(srqid)
         elif kind == SYNCACK and drqid:
-            peer.longs.append([srqid, drqid, self.lengths.get((peer.rank, srqid), 17), LIMIT])
+            peer.longs.append(
+                [srqid, drqid, self.lengths.get((peer.rank, srqid), 17), LIMIT]
+            )
 
     def act(self) -> None:
         """Something that the caller of the machine does."""
@@ -225,7 +279,16 @@ class _Game:
             length = _LENGTHS[int(self.random() * 9)]
             dest = 1 + int(self.random() * 3)
             view = memoryview(_TEXT)[:length]
-            self.outs.append(machine.send(dest, cid=0, tag=1, lsrank=0, views=[view], synchronous=self.random() < 0.4))
+            self.outs.append(
+                machine.send(
+                    dest,
+                    cid=0,
+                    tag=1,
+                    lsrank=0,
+                    views=[view],
+                    synchronous=self.random() < 0.4,
+                )
+            )
         elif choice == 8 and self.outs:
             machine.cancel(self.outs[int(self.random() * len(self.outs))])
         elif self.random() < 0.1:
@@ -235,7 +298,9 @@ class _Game:
     def accept(self, incoming: Incoming) -> None:
         """Into a place, or into none if it is long or the program gave too small a buffer."""
         fits = incoming.nbytes <= 1 << 16 and self.random() < 0.9
-        self.machine.accept(incoming, memoryview(bytearray(incoming.nbytes)) if fits else None)
+        self.machine.accept(
+            incoming, memoryview(bytearray(incoming.nbytes)) if fits else None
+        )
 
     def play(self) -> None:
         """The whole conversation."""
@@ -289,10 +354,15 @@ class _Game:
             raise Crash("finished, and yet something is to be sent")
 
     def check(self) -> None:
-        """What must hold while nothing is wrong."""
+        """Check the rules that hold while nothing is wrong."""
         for path in self.machine.hosts.paths.values():
-            if not 0 <= path.window.sent <= HIWATER or not 0 <= path.counter.unacknowledged < ACKMARK:
-                raise Crash(f"credit {path.window.sent}, unacknowledged {path.counter.unacknowledged}")
+            if (
+                not 0 <= path.window.sent <= HIWATER
+                or not 0 <= path.counter.unacknowledged < ACKMARK
+            ):
+                raise Crash(
+                    f"credit {path.window.sent}, unacknowledged {path.counter.unacknowledged}"
+                )
             if path.lanes.queued and not path.window.open:
                 self.reached["held at hiwater"] += 1
         for out in self.outs:
@@ -311,7 +381,9 @@ def play(rng: Random, reached: Counter[str]) -> bool:
     except (PeerError, JobError) as error:
         if not error.clause or not str(error):
             raise Crash("an error without a clause") from error
-        reached[f"{type(error).__name__} {error.clause}: {without_numbers(error.message)}"] += 1
+        reached[
+            f"{type(error).__name__} {error.clause}: {without_numbers(error.message)}"
+        ] += 1
     except LocalProtocolError as error:
         # Ours, and only this one: the program ended with a send that it had not completed.
         if not game.finishing or "had not completed" not in error.message:

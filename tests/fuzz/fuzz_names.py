@@ -39,7 +39,9 @@ class _Game:
 
     def __init__(self, rng: Random, reached: Counter[str], forger: Forger) -> None:
         self.rng, self.reached, self.forger = rng, reached, forger
-        self.server = ServerMachine(1, Credentials((Method.NONE,)), rng.randbytes, names_key=_KEY)
+        self.server = ServerMachine(
+            1, Credentials((Method.NONE,)), rng.randbytes, names_key=_KEY
+        )
         self.model = Names(_KEY)
         self.deep = False
 
@@ -57,19 +59,25 @@ class _Game:
                 if not is_shown(event.reason):
                     raise Crash(f"not fit for a terminal: {event.reason}")
                 self.deep |= "has not proved" in event.reason
-                self.reached["refused: " + without_numbers(event.reason.partition(": ")[2])] += 1
+                self.reached[
+                    "refused: " + without_numbers(event.reason.partition(": ")[2])
+                ] += 1
                 return b""
             said += self.server.data_to_send(conn)
         return said
 
     def passes(self, octets: bytes) -> bytes:
-        """What comes of octets on their way."""
+        """Return the effect of octets on their way."""
         self.forger.hears(octets)
         if not octets or self.rng.random() < 0.9:
             return octets
         at = int(self.rng.random() * len(octets))
         return self.forger.one_of(
-            lambda: octets[:at] + bytes([octets[at] ^ 1 << int(self.rng.random() * 8)]) + octets[at + 1 :],
+            lambda: (
+                octets[:at]
+                + bytes([octets[at] ^ 1 << int(self.rng.random() * 8)])
+                + octets[at + 1 :]
+            ),
             lambda: octets[:at],
             lambda: octets[:at] + self.forger.octets(8) + octets[at:],
         )
@@ -77,7 +85,9 @@ class _Game:
     def honest(self, conn: int) -> None:
         """A process asks; it gets the right answer, or none."""
         asker = Asker(_KEY, self.rng.randbytes(32))
-        act, name, port = (row[int(self.rng.random() * len(row))] for row in (_ACTS, _NAMES, _PORTS))
+        act, name, port = (
+            row[int(self.rng.random() * len(row))] for row in (_ACTS, _NAMES, _PORTS)
+        )
         opened = self.passes(asker.opening)
         greeting = self.passes(self.feed(conn, opened))
         try:
@@ -85,7 +95,8 @@ class _Game:
             passed = self.passes(question)
             answered = self.feed(conn, passed)
             due: Answer | None = None
-            if answered and question in passed:  # commands that IMPI does not know are skipped
+            # Commands that IMPI does not know are skipped
+            if answered and question in passed:
                 due = self.model.answer(json.dumps([act, name, port]).encode())
             answer = asker.reads(_payload(self.passes(answered)))
         except PeerError as failure:
@@ -116,7 +127,9 @@ class _Game:
             (self.honest if self.rng.random() < 0.6 else self.liar)(conn)
             self.server.eof(conn)
         if self.server._names._ports != self.model._ports:
-            raise Crash(f"the server has {self.server._names._ports}, not {self.model._ports}")
+            raise Crash(
+                f"the server has {self.server._names._ports}, not {self.model._ports}"
+            )
         return self.deep
 
 

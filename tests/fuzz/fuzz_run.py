@@ -23,7 +23,7 @@ _HANG_S = 60.0
 _MEMORY_EVERY = 997
 _MEMORY_FIXED = 1 << 20
 _MEMORY_PER_OCTET = 64
-"""What an input may make a machine keep: a constant, and so much for each octet that came."""
+"""Memory that an input may make a machine keep: a constant, and a share for each octet."""
 
 
 class Crash(Exception):
@@ -48,7 +48,11 @@ class Choices(Random):
         nbytes = (k + 7) // 8
         part = self._octets[self._at : self._at + nbytes]
         self._at += nbytes
-        return int.from_bytes(part) >> (8 * nbytes - k) if len(part) == nbytes else super().getrandbits(k)
+        return (
+            int.from_bytes(part) >> (8 * nbytes - k)
+            if len(part) == nbytes
+            else super().getrandbits(k)
+        )
 
     def random(self) -> float:
         return self.getrandbits(53) * 2.0**-53
@@ -60,13 +64,19 @@ Target = Callable[[Random, Counter[str]], bool]
 
 def without_numbers(sentence: str) -> str:
     """An error's sentence without numbers and octets, to count equal errors together."""
-    words = sentence.partition(" [octets")[0].replace(",", "").replace("(", "").replace(")", "").split()
+    words = (
+        sentence.partition(" [octets")[0]
+        .replace(",", "")
+        .replace("(", "")
+        .replace(")", "")
+        .split()
+    )
     return " ".join(word for word in words if not any(c.isdigit() for c in word))[:70]
 
 
 @dataclass
 class Report:
-    """What a run of one target did."""
+    """The result of a run of one target."""
 
     target: str
     inputs: int = 0

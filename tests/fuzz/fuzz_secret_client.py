@@ -26,7 +26,10 @@ _LIMIT = 1024 + 8
 def _method(rng: Random, forger: Forger) -> bytes:
     choice = rng.random()
     if choice < 0.85:
-        return encode_command(_BOTH.methods[int(rng.random() * 2)], forger.octets(32)[:32].ljust(32, b"\0"))
+        return encode_command(
+            _BOTH.methods[int(rng.random() * 2)],
+            forger.octets(32)[:32].ljust(32, b"\0"),
+        )
     if choice < 0.9:
         return encode_command(Method.CHALLENGE, forger.octets(32))
     return encode_command(int(rng.random() * 40) - 2, b"")
@@ -35,14 +38,20 @@ def _method(rng: Random, forger: Forger) -> bytes:
 def _later(rng: Random, forger: Forger) -> bytes:
     return forger.one_of(
         lambda: encode_command(OwnCommand.PROV, forger.octets(64)),
-        lambda: encode_command(OwnCommand.PROV, forger.octets(64)[:64].ljust(64, b"\0")),
+        lambda: encode_command(
+            OwnCommand.PROV, forger.octets(64)[:64].ljust(64, b"\0")
+        ),
         lambda: encode_command(Command.IMPI, _INT4.pack(1 + int(rng.random() * 4))),
         lambda: encode_command(Command.COLL, _INT4.pack(0x1000) + forger.octets(8)),
         lambda: encode_command(Command.DONE),
         lambda: encode_command(OwnCommand.SEAL, forger.octets(32)),
         lambda: encode_reason("\x1b[2J\x07the end\nof it", int(rng.random() * 300)),
         lambda: BEAT,
-        lambda: _INT4.pack(OwnCommand.PROV) + _INT4.pack(1 << int(rng.random() * 28)) + bytes(4000),
+        lambda: (
+            _INT4.pack(OwnCommand.PROV)
+            + _INT4.pack(1 << int(rng.random() * 28))
+            + bytes(4000)
+        ),
         lambda: forger.octets(40),
     )
 
@@ -66,7 +75,9 @@ def play(rng: Random, reached: Counter[str]) -> bool:
                 challenged |= len(said) >= 64
                 forger.hears(said)
                 if len(machine._channel.reader) > _LIMIT + len(piece):
-                    raise Crash("a server that has proved nothing makes the client hold more than a little")
+                    raise Crash(
+                        "a server that has proved nothing makes the client hold more than a little"
+                    )
             machine.beat()
             if machine.data_to_send():
                 raise Crash("a server without the secret brings about a beat")

@@ -84,29 +84,48 @@ class _Game:
         accepts = _accepted(rng.random())
         self.server = ServerMachine(self.count, accepts, rng.randbytes)
         self.forger = Forger(rng, _EARLIER)
-        self.honest = [_Honest(rng, rank, _TLS if accepts is _TLS else _ALONE) for rank in range(self.count)]
+        self.honest = [
+            _Honest(rng, rank, _TLS if accepts is _TLS else _ALONE)
+            for rank in range(self.count)
+        ]
         self.liars = range(self.count, self.count + 1 + int(rng.random() * 3))
         self.scripts = {conn: self.script() for conn in self.liars}
         self.changes = rng.random() < 0.3
         """Whether somebody sits between client 0 and the server."""
         self.changed = False
-        self.sent: dict[int, bytearray] = {conn: bytearray() for conn in range(self.count)}
-        self.got: dict[int, bytearray] = {conn: bytearray() for conn in range(self.count)}
+        self.sent: dict[int, bytearray] = {
+            conn: bytearray() for conn in range(self.count)
+        }
+        self.got: dict[int, bytearray] = {
+            conn: bytearray() for conn in range(self.count)
+        }
         self.refused: set[int] = set()
         self.failed = self.started = self.over = self.deep = False
 
     def script(self) -> list[bytes]:
-        """What somebody without the secret says."""
+        """Return the octets of somebody without the secret."""
         forger, rng = self.forger, self.rng
         method = rng.random()
-        mask = 3 << 30 if method < 0.7 else 1 << 31 | 3 if method < 0.8 else int(rng.random() * 2**32)
+        mask = (
+            3 << 30
+            if method < 0.7
+            else 1 << 31 | 3
+            if method < 0.8
+            else int(rng.random() * 2**32)
+        )
         parts = [encode_command(Command.AUTH, _MASK.pack(mask)), b"?"]
         rank = int(rng.random() * (self.count + 1))
-        parts += [encode_command(Command.IMPI, rank.to_bytes(4, "big"))] if rng.random() < 0.8 else []
+        parts += (
+            [encode_command(Command.IMPI, rank.to_bytes(4, "big"))]
+            if rng.random() < 0.8
+            else []
+        )
         for _ in range(int(rng.random() * 4)):
             parts.append(
                 forger.one_of(
-                    lambda: encode_command(Command.COLL, _MASK.pack(0x1000) + forger.octets(8)),
+                    lambda: encode_command(
+                        Command.COLL, _MASK.pack(0x1000) + forger.octets(8)
+                    ),
                     lambda: encode_command(Command.DONE),
                     lambda: encode_command(OwnCommand.SEAL, forger.octets(32)),
                     lambda: encode_command(OwnCommand.PROV, forger.octets(64)),
@@ -114,7 +133,11 @@ class _Game:
                     lambda: encode_command(Command.FINI),
                     lambda: BEAT,
                     lambda: forger.octets(64),
-                    lambda: _MASK.pack(Command.AUTH & 0xFFFFFFFF) + b"\0\0\x04\0" + bytes(2000),
+                    lambda: (
+                        _MASK.pack(Command.AUTH & 0xFFFFFFFF)
+                        + b"\0\0\x04\0"
+                        + bytes(2000)
+                    ),
                 )
             )
         return parts
@@ -125,31 +148,48 @@ class _Game:
             return
         for event in self.server.receive_data(conn, octets):
             self.reached[type(event).__name__] += 1
-            if isinstance(event, ClientJoined | AuthenticatedByNone) and conn in self.liars:
+            if (
+                isinstance(event, ClientJoined | AuthenticatedByNone)
+                and conn in self.liars
+            ):
                 raise Crash(f"somebody without the secret is let in: {event}")
             if isinstance(event, JobFailed):
                 if not self.changed:
-                    raise Crash(f"the job ends although nothing was changed: {event.reason}")
+                    raise Crash(
+                        f"the job ends although nothing was changed: {event.reason}"
+                    )
                 self.failed = self.over = True
             if isinstance(event, ConnectionRefused):
                 self.refused.add(conn)
                 self.deep |= "has not proved" in event.reason
-                self.reached["refused: " + without_numbers(event.reason.partition(": ")[2])] += 1
-            if isinstance(event, JobFailed | ConnectionRefused) and not is_shown(event.reason):
+                self.reached[
+                    "refused: " + without_numbers(event.reason.partition(": ")[2])
+                ] += 1
+            if isinstance(event, JobFailed | ConnectionRefused) and not is_shown(
+                event.reason
+            ):
                 raise Crash(f"not fit for a terminal: {event.reason}")
             self.started |= isinstance(event, JobStarted)
             self.over |= isinstance(event, JobOver)
         connection = self.server._connections.get(conn)
-        if conn in self.liars and connection is not None and len(connection.channel.reader) > _STRANGER + len(octets):
+        if (
+            conn in self.liars
+            and connection is not None
+            and len(connection.channel.reader) > _STRANGER + len(octets)
+        ):
             raise Crash("a stranger makes the server hold more than its limit")
 
     def passes(self, octets: bytes) -> bytes:
-        """What comes of octets on the connection of client 0."""
+        """Return the effect of octets on the connection of client 0."""
         if not self.changes or self.changed or not octets or self.rng.random() < 0.8:
             return octets
         at = int(self.rng.random() * len(octets))
         other = self.forger.one_of(
-            lambda: octets[:at] + bytes([octets[at] ^ 1 << int(self.rng.random() * 8)]) + octets[at + 1 :],
+            lambda: (
+                octets[:at]
+                + bytes([octets[at] ^ 1 << int(self.rng.random() * 8)])
+                + octets[at + 1 :]
+            ),
             lambda: octets[:at],
             lambda: octets[:at] + self.forger.octets(8) + octets[at:],
             lambda: octets + octets,
@@ -172,7 +212,9 @@ class _Game:
     def liar_turn(self, conn: int) -> None:
         part = self.scripts[conn].pop(0)
         # The greeting is made late: by then it has heard more.
-        for piece in self.forger.pieces(self.forger.octets(_GREETING) if part == b"?" else part):
+        for piece in self.forger.pieces(
+            self.forger.octets(_GREETING) if part == b"?" else part
+        ):
             self.feed(conn, piece)
         self.forger.hears(self.server.data_to_send(conn))
 
@@ -186,9 +228,12 @@ class _Game:
             elif self.scripts[conn]:
                 self.liar_turn(conn)
         before = -1
-        while before < (now := sum(len(client.sent) + len(client.heard) for client in self.honest)):
+        while before < (
+            now := sum(len(client.sent) + len(client.heard) for client in self.honest)
+        ):
             before = now
-            for conn in (*range(self.count), *range(self.count)):  # the first one hears of the last one
+            # The first one hears of the last one
+            for conn in (*range(self.count), *range(self.count)):
                 self.honest_turn(conn)
         self.judge()
         return self.deep
@@ -199,7 +244,9 @@ class _Game:
         self.reached["changed on its way" if self.changed else "not changed"] += 1
         if not self.changed:
             if not self.started or not all(client.negotiated for client in self.honest):
-                raise Crash(f"an honest start-up was spoilt: {[client.error for client in self.honest]}")
+                raise Crash(
+                    f"an honest start-up was spoilt: {[client.error for client in self.honest]}"
+                )
             for client in self.honest:
                 client.machine.finish()
             for conn in range(self.count):
@@ -208,9 +255,17 @@ class _Game:
                 raise Crash("the job does not end")
             return
         if self.started and self.got[0] != self.honest[0].sent:
-            raise Crash("the server has begun a job with octets that the client has not sent")
-        if self.honest[0].negotiated and not self.honest[0].error and self.honest[0].heard != self.sent[0]:
-            raise Crash("the client has begun a job with octets that the server has not sent")
+            raise Crash(
+                "the server has begun a job with octets that the client has not sent"
+            )
+        if (
+            self.honest[0].negotiated
+            and not self.honest[0].error
+            and self.honest[0].heard != self.sent[0]
+        ):
+            raise Crash(
+                "the client has begun a job with octets that the server has not sent"
+            )
         for conn in range(self.count):
             error = self.honest[conn].machine.eof()
             if not isinstance(error, ImpiError | None):
@@ -220,15 +275,28 @@ class _Game:
 def _earlier(method: Credentials) -> list[bytes]:
     """All that is heard of an earlier job with the same secret."""
     rng = Random(1)
-    server, client, heard = ServerMachine(1, method, rng.randbytes), _Honest(rng, 0, method), []
+    server, client, heard = (
+        ServerMachine(1, method, rng.randbytes),
+        _Honest(rng, 0, method),
+        [],
+    )
     server.connected(0, "peer")
     for _ in range(40):
         octets = client.says()
         server.receive_data(0, octets)
         answer = server.data_to_send(0)
         client.hears(answer)
-        heard += [part for whole in (octets, answer) for part in (whole, whole[:64], whole[-64:]) if part]
-        heard += [whole[at : at + 32] for whole in (octets, answer) for at in range(0, len(whole), 4)][:40]
+        heard += [
+            part
+            for whole in (octets, answer)
+            for part in (whole, whole[:64], whole[-64:])
+            if part
+        ]
+        heard += [
+            whole[at : at + 32]
+            for whole in (octets, answer)
+            for at in range(0, len(whole), 4)
+        ][:40]
     assert client.negotiated
     return list(dict.fromkeys(part for part in heard if part))[:400]
 

@@ -19,7 +19,16 @@ _BOTH = Credentials((Method.KEY, Method.NONE), 5678)
 _HEAD = struct.Struct(">4si")
 _INT4 = struct.Struct(">i")
 _LENGTHS = [0, 1, 3, 4, 5, 8, 1024, 1025, 2**22, 2**22 + 1, 2**31 - 1, -1, -(2**31)]
-_NAMES = [b"AUTH", b"IMPI", b"COLL", b"DONE", b"FINI", b"PING", b"\xff\xff\xff\xff", bytes(4)]
+_NAMES = [
+    b"AUTH",
+    b"IMPI",
+    b"COLL",
+    b"DONE",
+    b"FINI",
+    b"PING",
+    b"\xff\xff\xff\xff",
+    bytes(4),
+]
 _RIGHT_KEY = (5678).to_bytes(8, "big")
 
 
@@ -28,7 +37,7 @@ def _command(name: bytes, payload: bytes = b"") -> bytes:
 
 
 def _script(rng: Random, credentials: Credentials, rank: int) -> list[bytes]:
-    """What a client says that does everything right; labels of its own choice."""
+    """Return the octets of a client that does everything right; labels of its own choice."""
     key = credentials is _KEY or (credentials is _BOTH and rng.random() < 0.5)
     parts = [_command(b"AUTH", _INT4.pack(2 if key else 1))]
     if key:
@@ -37,7 +46,9 @@ def _script(rng: Random, credentials: Credentials, rank: int) -> list[bytes]:
     label = 0
     for _ in range(int(rng.random() * 5)):
         label += 1 + int(rng.random() * 3)
-        parts.append(_command(b"COLL", _INT4.pack(label) + bytes(int(rng.random() * 9))))
+        parts.append(
+            _command(b"COLL", _INT4.pack(label) + bytes(int(rng.random() * 9)))
+        )
     return [*parts, _command(b"DONE"), _command(b"FINI")]
 
 
@@ -74,13 +85,16 @@ def play(rng: Random, reached: Counter[str]) -> bool:
     for conn in range(conns):
         machine.connected(conn, "peer")
         parts = _script(rng, credentials, min(conn, nclients - 1))
-        scripts.append([_broken(rng, part) if rng.random() < wrong else part for part in parts])
+        scripts.append(
+            [_broken(rng, part) if rng.random() < wrong else part for part in parts]
+        )
     over = False
     before = reached["ClientJoined"]
     ends = [parts.pop() if rng.random() < 0.95 else b"" for parts in scripts]
     while any(scripts) or any(ends):
         if not any(scripts):
-            scripts, ends = [[end] for end in ends], []  # FINI comes when the job has begun
+            # FINI comes when the job has begun
+            scripts, ends = [[end] for end in ends], []
         conn = int(rng.random() * conns)
         if not scripts[conn]:
             conn = next(i for i in range(conns) if scripts[i])

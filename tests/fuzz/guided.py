@@ -14,7 +14,15 @@ from collections import Counter
 import atheris
 from fuzz_run import Choices
 
-NAMES = ("server", "client", "host", "secret-server", "secret-client", "door", "control")
+NAMES = (
+    "server",
+    "client",
+    "host",
+    "secret-server",
+    "secret-client",
+    "door",
+    "control",
+)
 MODULES = {name: f"fuzz_{name.replace('-', '_')}" for name in NAMES}
 INSTRUMENTED = [
     "impi.protocol.wire",
@@ -37,13 +45,23 @@ def main(argv: list[str]) -> None:
     def one(octets: bytes) -> None:
         counts["inputs"] += 1
         counts["deep"] += bool(play(Choices(octets), reached))
-        if counts["inputs"] == runs:  # libFuzzer ends the process without Python's leave
+        # libFuzzer ends the process without Python's leave
+        if counts["inputs"] == runs:
             share = 100 * counts["deep"] / runs
-            print(f"{name}, guided: {runs} inputs, {share:.1f} % of them deep, {len(reached)} states", flush=True)
+            print(
+                f"{name}, guided: {runs} inputs, {share:.1f} % of them deep, {len(reached)} states",
+                flush=True,
+            )
             for state, times in sorted(reached.items()):
                 print(f"    {times:>9}  {state}", flush=True)
 
-    options = [f"-runs={runs}", "-max_len=4096", "-timeout=60", "-rss_limit_mb=1024", "-verbosity=0"]
+    options = [
+        f"-runs={runs}",
+        "-max_len=4096",
+        "-timeout=60",
+        "-rss_limit_mb=1024",
+        "-verbosity=0",
+    ]
     atheris.Setup([argv[0], *options, *argv[3:]], one)
     atheris.Fuzz()
 

@@ -14,11 +14,18 @@ PROGRAMS = Path(__file__).parent / "programs"
 WRONG_USE = str(PROGRAMS / "wrong_use.py")
 Results = dict[str, list[Any]]
 
-HYDRA_COMMENTS = re.compile(r"\n=+\n=   BAD TERMINATION [^\0]*?\n=+\nYOUR APPLICATION TERMINATED [^\0]*? suggestions\n")
+HYDRA_COMMENTS = re.compile(
+    r"\n=+\n=   BAD TERMINATION [^\0]*?\n=+\nYOUR APPLICATION TERMINATED [^\0]*? suggestions\n"
+)
 CRASHES = {
     "mpich": (),
     # Open MPI aborts on a matched probe on COMM_NULL, and hangs after truncation.
-    "openmpi": ("freed comm recv", "truncate Bcast", "truncate Gather", "truncate Scatter"),
+    "openmpi": (
+        "freed comm recv",
+        "truncate Bcast",
+        "truncate Gather",
+        "truncate Scatter",
+    ),
 }
 """Cases that a vendor's own job does not survive."""
 
@@ -68,7 +75,11 @@ def test_every_wrong_use_is_what_mpi4py_makes_of_it(
 ) -> None:
     ours, theirs = of_job(run_job), of_vendor(run_alone, vendor)
     assert set(ours) - set(theirs) == set(CRASHES[vendor]) and len(theirs) > 80
-    differ = {case: (ours[case], theirs[case]) for case in theirs if ours[case] != theirs[case]}
+    differ = {
+        case: (ours[case], theirs[case])
+        for case in theirs
+        if ours[case] != theirs[case]
+    }
     assert set(differ) == set(DIFFERS[vendor]), differ
     assert not [case for case, outcomes in ours.items() if set(outcomes) == {"ok"}]
 
@@ -77,12 +88,20 @@ def test_the_handler_of_the_communicator_is_called_once(
     run_job: Callable[..., Any], run_alone: Callable[..., Any]
 ) -> None:
     """The call's own handler, or COMM_SELF's without one; Open MPI has COMM_WORLD's there."""
-    ours, theirs = of_job(run_job, "handler"), of_vendor(run_alone, "openmpi", "handler")
+    ours, theirs = (
+        of_job(run_job, "handler"),
+        of_vendor(run_alone, "openmpi", "handler"),
+    )
     for case, outcomes in ours.items():
         for outcome, calls in outcomes:
             assert len(calls) == outcome.startswith("ERR_"), (case, outcomes)
-            assert not calls or calls[0][1] == outcome or outcome == "ERR_IN_STATUS", (case, outcomes)
-            assert not calls or calls[0][0] in (["world"] if case == "predefined comm Free" else ["comm", "self"])
+            assert not calls or calls[0][1] == outcome or outcome == "ERR_IN_STATUS", (
+                case,
+                outcomes,
+            )
+            assert not calls or calls[0][0] in (
+                ["world"] if case == "predefined comm Free" else ["comm", "self"]
+            )
     differ = {
         case: (ours[case], theirs[case])
         for case in theirs
@@ -106,7 +125,11 @@ def test_counts_that_the_buffer_does_not_hold(run_job: Callable[..., Any]) -> No
     [
         pytest.param(["mpich:1", "openmpi:1", "pure:1"], {}, id="one proc each"),
         pytest.param(["openmpi:2", "mpich:2", "pure:1"], {}, id="several procs"),
-        pytest.param(["pure:2", "mpich:2"], {0: ["--hosts", "client"], 1: ["--hosts", "node"]}, id="host agents"),
+        pytest.param(
+            ["pure:2", "mpich:2"],
+            {0: ["--hosts", "client"], 1: ["--hosts", "node"]},
+            id="host agents",
+        ),
     ],
 )
 def test_the_others_are_told_of_a_mistake_in_a_collective(
@@ -182,21 +205,29 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_a_job_ends_as_a_whole(name: str, run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_job_ends_as_a_whole(
+    name: str, run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program, sentence = ENDS[name]
     file = tmp_path / "program.py"
     file.write_text(HEAD + program)
     result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"])
     assert 0 not in result.codes and "ended by the test" not in str(result), str(result)
-    assert any(sentence in client.err for client in result.clients) or sentence in result.server.err, str(result)
+    assert (
+        any(sentence in client.err for client in result.clients)
+        or sentence in result.server.err
+    ), str(result)
     assert "still alive" not in result.out, str(result)
 
 
-def test_who_catches_what_it_is_told_goes_on(run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_who_catches_what_it_is_told_goes_on(
+    run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     """Also to the end: Finalize does not wait in a communicator that is broken."""
     file = tmp_path / "program.py"
     file.write_text(
-        HEAD + "try:\n    comm.Bcast(one, 99 if comm.rank == 1 else 0)\n    comm.Barrier()\n"
+        HEAD
+        + "try:\n    comm.Bcast(one, 99 if comm.rank == 1 else 0)\n    comm.Barrier()\n"
         "except MPI.Exception as failure:\n    print(failure.Get_error_class() == MPI.ERR_ROOT)\n"
     )
     result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"])
@@ -205,27 +236,39 @@ def test_who_catches_what_it_is_told_goes_on(run_job: Callable[..., Any], tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("choice", "clean"), [("exception", True), ("default", False), ("abort", False), ("fatal", False)]
+    ("choice", "clean"),
+    [("exception", True), ("default", False), ("abort", False), ("fatal", False)],
 )
-def test_the_programs_choice_of_errors(choice: str, clean: bool, run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_the_programs_choice_of_errors(
+    choice: str, clean: bool, run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "program.py"
     file.write_text(
         f"import mpi4py\nmpi4py.rc.errors = {choice!r}\n" + HEAD + "comm = comm.Dup()\n"
         "try:\n    comm.Send(one, 99)\nexcept MPI.Exception:\n    print('raised')\n"
     )
     result = run_job([str(file)], ["mpich:1", "pure:1"])
-    assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(result)
+    assert (set(result.codes) == {0}) is clean and (0 in result.codes) is clean, str(
+        result
+    )
     # If both ranks end the job at once, Hydra may comment; nothing else may appear.
     said = HYDRA_COMMENTS.sub("", result.out)
     assert said == ("raised\n" * 2 if clean else ""), str(result)
 
 
-@pytest.mark.parametrize("clients", [["mpich:3"], ["openmpi:2", "mpich:2"]], ids="+".join)
-def test_what_the_library_finds_in_its_part_of_a_collective(clients: list[str], run_job: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    "clients", [["mpich:3"], ["openmpi:2", "mpich:2"]], ids="+".join
+)
+def test_what_the_library_finds_in_its_part_of_a_collective(
+    clients: list[str], run_job: Callable[..., Any]
+) -> None:
     """Inside a client the library moves the data: its errors are ours, and no rank waits."""
     result = run_job([WRONG_USE], clients)
     assert set(result.codes) == {0}, str(result)
     found: Results = json.loads(result.out)
     assert found["truncate Bcast"][1] == "ERR_TRUNCATE"
     names = {name for outcomes in found.values() for name in outcomes}
-    assert all(name == "ok" or name.endswith("Error") or name.startswith("ERR_") for name in names), names
+    assert all(
+        name == "ok" or name.endswith("Error") or name.startswith("ERR_")
+        for name in names
+    ), names

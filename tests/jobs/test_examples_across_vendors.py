@@ -16,7 +16,11 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 def under_mpich(program: Path) -> str:
     prefix = ROOT / ".mpi" / "mpich"
-    environ = {**os.environ, "MPI4PY_LIBMPI": str(prefix / "lib"), "MPIR_CVAR_CH4_CMA_ENABLE": "0"}
+    environ = {
+        **os.environ,
+        "MPI4PY_LIBMPI": str(prefix / "lib"),
+        "MPIR_CVAR_CH4_CMA_ENABLE": "0",
+    }
     done = subprocess.run(
         [str(prefix / "bin" / "mpiexec"), "-n", "3", sys.executable, str(program)],
         env=environ,
@@ -30,7 +34,9 @@ def under_mpich(program: Path) -> str:
 
 
 @pytest.mark.parametrize("program", EXAMPLES, ids=lambda path: path.stem)
-def test_same_answer_across_three_vendors(program: Path, run_job: Callable[..., object]) -> None:
+def test_same_answer_across_three_vendors(
+    program: Path, run_job: Callable[..., object]
+) -> None:
     result = run_job([str(program)], ["mpich:2", "openmpi:2", "pure:2"])
     assert result.codes == [0, 0, 0, 0], str(result)  # type: ignore[attr-defined]
     assert result.out == under_mpich(program)  # type: ignore[attr-defined]

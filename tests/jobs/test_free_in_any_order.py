@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 
 PROGRAM = str(Path(__file__).parent / "programs" / "free_in_any_order.py")
-JOBS = [["pure:2", "mpich:1"], ["openmpi:1", "mpich:2"], ["mpich:3"], ["pure:1", "pure:1"]]
+JOBS = [
+    ["pure:2", "mpich:1"],
+    ["openmpi:1", "mpich:2"],
+    ["mpich:3"],
+    ["pure:1", "pure:1"],
+]
 
 
 @pytest.mark.parametrize("clients", JOBS, ids="+".join)
-def test_no_proc_waits_for_the_others(clients: list[str], run_job: Callable[..., Any]) -> None:
+def test_no_proc_waits_for_the_others(
+    clients: list[str], run_job: Callable[..., Any]
+) -> None:
     result = run_job([PROGRAM], clients, deadline_s=40)
     assert set(result.codes) == {0}, str(result)
     assert result.out == "all right\n"

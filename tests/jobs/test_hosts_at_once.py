@@ -42,7 +42,9 @@ class Tap:
     def _join(self, host: str, port: int) -> None:
         client = self._listener.accept()[0]
         server = socket.create_connection((host, port))
-        back = threading.Thread(target=self._carry, args=(server, client, False), daemon=True)
+        back = threading.Thread(
+            target=self._carry, args=(server, client, False), daemon=True
+        )
         back.start()
         self._carry(client, server, True)
         back.join(WAIT_S)
@@ -64,21 +66,35 @@ class Tap:
         pytest.param(("openmpi", "pure", "mpich"), marks=pytest.mark.proof),
     ],
 )
-def test_all_three_at_once(vendors: tuple[str, str, str], run_job: Callable[..., object]) -> None:
+def test_all_three_at_once(
+    vendors: tuple[str, str, str], run_job: Callable[..., object]
+) -> None:
     wirings = ("proc", "node", "client")
     options = {rank: ["--hosts", wiring] for rank, wiring in enumerate(wirings)}
     tap = Tap()
     try:
         # Ranks 0 and 1 are their own hosts, 2 and 3 share an agent, 4 to 6 another.
         argv = [SEMANTICS, "3", "0,1,2,2,3,3,3"]
-        clients = [f"{vendor}:{size}" for vendor, size in zip(vendors, (2, 2, 3), strict=True)]
+        clients = [
+            f"{vendor}:{size}" for vendor, size in zip(vendors, (2, 2, 3), strict=True)
+        ]
         result = run_job(argv, clients, options=options, through=tap.open)
     finally:
         tap.close()
     assert result.codes == [0, 0, 0, 0], str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
-    job = observe_streams({StreamName("startup", 0, 0, forth): bytes(octets) for forth, octets in tap.said.items()})
+    job = observe_streams(
+        {
+            StreamName("startup", 0, 0, forth): bytes(octets)
+            for forth, octets in tap.said.items()
+        }
+    )
     assert job.layout is not None
     # H_NPROCS and C_NHOSTS as the server broadcast them (IMPI 2.3.5).
-    assert [(host.client, host.nprocs) for host in job.layout.hosts] == [(0, 1), (0, 1), (1, 2), (2, 3)]
+    assert [(host.client, host.nprocs) for host in job.layout.hosts] == [
+        (0, 1),
+        (0, 1),
+        (1, 2),
+        (2, 3),
+    ]
     assert [proc.host for proc in job.layout.procs] == [0, 1, 2, 2, 3, 3, 3]

@@ -16,7 +16,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 @pytest.fixture(scope="module", autouse=True)
 def intel() -> None:
     """Its library, downloaded once."""
-    done = subprocess.run(["sh", ROOT / "ci/vendors.sh", "intel"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", ROOT / "ci/vendors.sh", "intel"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         pytest.skip(f"Intel MPI is not installed: {done.stderr[-500:]}")
 
@@ -24,7 +29,9 @@ def intel() -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("other", ["mpich", "openmpi", "pure"])
 def test_semantics_beside_another(other: str, run_job: Callable[..., Any]) -> None:
-    result = run_job([str(PROGRAMS / "semantics.py"), "2", "0,1,2"], ["intel:2", f"{other}:1"])
+    result = run_job(
+        [str(PROGRAMS / "semantics.py"), "2", "0,1,2"], ["intel:2", f"{other}:1"]
+    )
     assert (set(result.codes), result.out) == ({0}, "all right\n"), str(result)
 
 

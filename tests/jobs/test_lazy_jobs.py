@@ -19,7 +19,9 @@ def lazily(*more: str) -> dict[int, list[str]]:
     return {client: [*LAZY, *more] for client in range(len(CLIENTS))}
 
 
-def test_procs_have_the_channels_that_their_messages_need(run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_procs_have_the_channels_that_their_messages_need(
+    run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = str(PROGRAMS / "channels_in_use.py")
     lazy, eager = tmp_path / "lazy", tmp_path / "eager"
     lazy.mkdir()
@@ -35,7 +37,10 @@ def test_procs_have_the_channels_that_their_messages_need(run_job: Callable[...,
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("storm", "options"),
-    pairs(["order", "fairness", "progress"], [["--datalen", "1000", "--hiwater", "2", "--ackmark", "1"], []]),
+    pairs(
+        ["order", "fairness", "progress"],
+        [["--datalen", "1000", "--hiwater", "2", "--ackmark", "1"], []],
+    ),
 )
 def test_a_storm(storm: str, options: list[str], run_job: Callable[..., Any]) -> None:
     program = [str(PROGRAMS / "stress.py"), storm, "50", "1"]
@@ -53,7 +58,17 @@ def test_a_storm_over_tls(run_job: Callable[..., Any]) -> None:
     assert result.out == "all right\n"
 
 
-@pytest.mark.parametrize("more", [["--resilient"], ["--hosts", "client"], ["--impi-version", "0.0"]])
+@pytest.mark.parametrize(
+    "more", [["--resilient"], ["--hosts", "client"], ["--impi-version", "0.0"]]
+)
 def test_what_excludes_it_is_said(more: list[str], run_job: Callable[..., Any]) -> None:
-    result = run_job([str(PROGRAMS / "channels_in_use.py")], ["pure:1"], options={0: [*LAZY, *more]}, joins=False)
-    assert f"--lazy and {' '.join(more)} exclude each other: leave out one of them" in str(result)
+    result = run_job(
+        [str(PROGRAMS / "channels_in_use.py")],
+        ["pure:1"],
+        options={0: [*LAZY, *more]},
+        joins=False,
+    )
+    assert (
+        f"--lazy and {' '.join(more)} exclude each other: leave out one of them"
+        in str(result)
+    )

@@ -36,22 +36,64 @@ def nets() -> Iterator[Namespaces]:
             nets.address(node, "eth0", f"{PRIVATE}/24")
             nets.run(node, "ip", "route", "add", "default", "via", "192.168.77.1")
             nets.run(router, "sysctl", "-qw", "net.ipv4.ip_forward=1")
-            nets.run(router, "iptables", "-t", "nat", "-A", "POSTROUTING", "-o", "out", "-j", "MASQUERADE")
-            nets.run(node, "iptables", "-A", "INPUT", "-i", "eth0", "-p", "tcp", "--syn", "-j", "DROP")
+            nets.run(
+                router,
+                "iptables",
+                "-t",
+                "nat",
+                "-A",
+                "POSTROUTING",
+                "-o",
+                "out",
+                "-j",
+                "MASQUERADE",
+            )
+            nets.run(
+                node,
+                "iptables",
+                "-A",
+                "INPUT",
+                "-i",
+                "eth0",
+                "-p",
+                "tcp",
+                "--syn",
+                "-j",
+                "DROP",
+            )
         yield nets
 
 
-@pytest.mark.parametrize("more", [[], ["--hosts", "client"]], ids=["a host each", "one host for all"])
+@pytest.mark.parametrize(
+    "more", [[], ["--hosts", "client"]], ids=["a host each", "one host for all"]
+)
 @pytest.mark.vendor("mpich")
 @pytest.mark.vendor("openmpi")
-@pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("openmpi", "pure")], ids="+".join)
-def test_two_clients_behind_nat_of_their_own(nets: Namespaces, vendors: tuple[str, str], more: list[str]) -> None:
-    server = nets.impirun("hub", "-server", "2", "-auth", "31", "--interface", HUB, env=SECRET)
-    relay = nets.impirun("hub", "-relay", "-v", "--interface", HUB, "--ports", "20000-20099", env=SECRET)
+@pytest.mark.parametrize(
+    "vendors", [("mpich", "openmpi"), ("openmpi", "pure")], ids="+".join
+)
+def test_two_clients_behind_nat_of_their_own(
+    nets: Namespaces, vendors: tuple[str, str], more: list[str]
+) -> None:
+    server = nets.impirun(
+        "hub", "-server", "2", "-auth", "31", "--interface", HUB, env=SECRET
+    )
+    relay = nets.impirun(
+        "hub", "-relay", "-v", "--interface", HUB, "--ports", "20000-20099", env=SECRET
+    )
     where, through = first_line(server), first_line(relay)
     clients = [
         nets.impirun(
-            *(f"node{number}", "-client", str(number), where, "-np", "2", "--vendor", vendor),
+            *(
+                f"node{number}",
+                "-client",
+                str(number),
+                where,
+                "-np",
+                "2",
+                "--vendor",
+                vendor,
+            ),
             *("--relay", through, *more, PROGRAM),
             env=SECRET,
         )
@@ -64,7 +106,11 @@ def test_two_clients_behind_nat_of_their_own(nets: Namespaces, vendors: tuple[st
     for number in range(2):
         # Nobody has even tried to connect to a node.
         rules = nets.run(f"node{number}", "iptables", "-L", "INPUT", "-vxn")
-        drop = next(line.split() for line in rules.splitlines() if "DROP" in line and "tcp" in line)
+        drop = next(
+            line.split()
+            for line in rules.splitlines()
+            if "DROP" in line and "tcp" in line
+        )
         assert drop[0] == "0", rules
     relay.terminate()
     _, err = relay.communicate(timeout=DEADLINE_S)

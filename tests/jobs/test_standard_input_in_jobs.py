@@ -24,8 +24,12 @@ def line(text: str) -> str:
     return f"({len(text)}, '{digest}', False, '<stdin>')"
 
 
-@pytest.mark.parametrize(("first", "second"), [("pure", "openmpi"), ("mpich", "pure"), ("openmpi", "mpich")])
-def test_rank_0_of_client_0_has_the_input(first: str, second: str, run_job: Callable[..., Any]) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [("pure", "openmpi"), ("mpich", "pure"), ("openmpi", "mpich")]
+)
+def test_rank_0_of_client_0_has_the_input(
+    first: str, second: str, run_job: Callable[..., Any]
+) -> None:
     """More than pipes and sockets hold, so that someone must wait for the reader."""
     text = "".join(f"line {number}\n" for number in range(40_000))
     result = run_job([PROGRAM], [f"{first}:2", f"{second}:2"], stdin=text)
@@ -34,7 +38,9 @@ def test_rank_0_of_client_0_has_the_input(first: str, second: str, run_job: Call
 
 
 @pytest.mark.parametrize("vendor", ["pure", "mpich", "openmpi"])
-def test_no_input_is_an_empty_one_at_once(vendor: str, run_job: Callable[..., Any]) -> None:
+def test_no_input_is_an_empty_one_at_once(
+    vendor: str, run_job: Callable[..., Any]
+) -> None:
     result = run_job([PROGRAM], [f"{vendor}:2"])
     assert result.codes == [0, 0], result
     assert result.out.splitlines() == [EMPTY, EMPTY]
@@ -46,7 +52,9 @@ def test_a_program_that_reads_nothing_ends(run_job: Callable[..., Any]) -> None:
     assert result.codes == [0, 0, 0], result
 
 
-def test_a_script_may_redirect_what_its_program_reads(tmp_path: Path, run_job: Callable[..., Any]) -> None:
+def test_a_script_may_redirect_what_its_program_reads(
+    tmp_path: Path, run_job: Callable[..., Any]
+) -> None:
     (tmp_path / "given").write_text("of the script\n")
     script = f'{sys.executable} "$0" < {tmp_path}/given'
     result = run_job(["sh", "-c", script, PROGRAM], ["mpich:2"], stdin="of the user\n")
@@ -65,8 +73,22 @@ def test_the_one_impirun_that_starts_all(how: str, tmp_path: Path) -> None:
     )
     text = "".join(f"line {number}\n" for number in range(40_000))
     (tmp_path / "input").write_text(text)
-    command = {"pipe": 'cat input | "$@"', "file": '"$@" < input', "closed": '"$@" <&-'}[how]
-    argv = [sys.executable, "-m", "impi.cli.impirun", "-server", "2", "--interface", "127.0.0.1", "-file", str(appfile)]
+    command = {
+        "pipe": 'cat input | "$@"',
+        "file": '"$@" < input',
+        "closed": '"$@" <&-',
+    }[how]
+    argv = [
+        sys.executable,
+        "-m",
+        "impi.cli.impirun",
+        "-server",
+        "2",
+        "--interface",
+        "127.0.0.1",
+        "-file",
+        str(appfile),
+    ]
     env = {**os.environ, "IMPI_AUTH_NONE": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         ["sh", "-c", command, "sh", *argv],
@@ -78,7 +100,11 @@ def test_the_one_impirun_that_starts_all(how: str, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1:] == [EMPTY if how == "closed" else line(text), EMPTY, EMPTY]
+    assert done.stdout.splitlines()[1:] == [
+        EMPTY if how == "closed" else line(text),
+        EMPTY,
+        EMPTY,
+    ]
 
 
 TERMINAL = """
@@ -104,7 +130,13 @@ def test_a_terminal(background: bool) -> None:
     control, terminal = pty.openpty()
     os.write(control, b"3 words here\n\x04")
     done = subprocess.run(
-        [sys.executable, "-c", TERMINAL, program, "background" if background else "foreground"],
+        [
+            sys.executable,
+            "-c",
+            TERMINAL,
+            program,
+            "background" if background else "foreground",
+        ],
         stdin=terminal,
         capture_output=True,
         text=True,

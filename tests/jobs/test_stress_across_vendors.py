@@ -20,10 +20,16 @@ OPTIONS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seeds", ["100", pytest.param("1000", marks=pytest.mark.proof)])
+@pytest.mark.parametrize(
+    "seeds", ["100", pytest.param("1000", marks=pytest.mark.proof)]
+)
 @pytest.mark.parametrize(("storm", "options"), pairs(STORMS, OPTIONS))
-def test_storm(storm: str, options: list[str], seeds: str, run_job: Callable[..., object]) -> None:
+def test_storm(
+    storm: str, options: list[str], seeds: str, run_job: Callable[..., object]
+) -> None:
     every = dict.fromkeys(range(len(CLIENTS)), options)
-    result = run_job([PROGRAM, storm, seeds, "1"], CLIENTS, options=every, deadline_s=300.0)
+    result = run_job(
+        [PROGRAM, storm, seeds, "1"], CLIENTS, options=every, deadline_s=300.0
+    )
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]

@@ -42,7 +42,9 @@ def test_manifests_are_what_the_schemas_ask(name: str) -> None:
 
 def test_the_role_has_the_rights_that_the_backend_takes_and_no_others() -> None:
     rules = objects("role.yaml")[0]["rules"]
-    assert {kind: tuple(rule["verbs"]) for rule in rules for kind in rule["resources"]} == _RIGHTS
+    assert {
+        kind: tuple(rule["verbs"]) for rule in rules for kind in rule["resources"]
+    } == _RIGHTS
 
 
 @pytest.fixture
@@ -53,11 +55,16 @@ def images() -> Iterator[dict[str, str]]:
     try:
         for vendor, image in Images(engine).ensure(["mpich", "openmpi"]).items():
             if vendor in ("mpich", "openmpi"):
-                name, base = f"impi-{vendor}:proof-{os.getpid()}", engine.images.get(image).tags[0]
+                name, base = (
+                    f"impi-{vendor}:proof-{os.getpid()}",
+                    engine.images.get(image).tags[0],
+                )
                 make = "tar c --exclude=__pycache__ impi images examples clusters | docker build -q"
                 make += f" -f clusters/kubernetes/Dockerfile --build-arg BASE={base} -t {name} -"
                 shell = ["bash", "-o", "pipefail", "-c", make]
-                subprocess.run(shell, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE_S)
+                subprocess.run(
+                    shell, cwd=ROOT, check=True, capture_output=True, timeout=DEADLINE_S
+                )
                 made[f"impi-{vendor}:1"] = name
         yield made
     finally:
@@ -67,20 +74,29 @@ def images() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.docker
-def test_the_manifests_run_a_job_across_two_vendors(images: dict[str, str], tmp_path: Path) -> None:
+def test_the_manifests_run_a_job_across_two_vendors(
+    images: dict[str, str], tmp_path: Path
+) -> None:
     text = (FOLDER / "job.yaml").read_text()
     for name, ours in images.items():
         assert name in text
         text = text.replace(name, ours)
     with docker_cluster() as (cluster, workers):
         client = config.new_client_from_config(str(cluster.config(tmp_path)))
-        utils.create_from_yaml(client, yaml_objects=yaml.safe_load_all(text), namespace=NAMESPACE)
+        utils.create_from_yaml(
+            client, yaml_objects=yaml.safe_load_all(text), namespace=NAMESPACE
+        )
         end = time.monotonic() + DEADLINE_S
-        while not all(over := [job["status"].get("conditions") for job in cluster.of("jobs")]):
+        while not all(
+            over := [job["status"].get("conditions") for job in cluster.of("jobs")]
+        ):
             assert time.monotonic() < end, over
             time.sleep(0.1)
         job_of = "batch.kubernetes.io/job-name"
-        logs = {pod["metadata"]["labels"][job_of]: _log(workers, pod) for pod in cluster.of("pods")}
+        logs = {
+            pod["metadata"]["labels"][job_of]: _log(workers, pod)
+            for pod in cluster.of("pods")
+        }
     assert [conditions[0]["type"] for conditions in over] == ["Complete"] * 3, logs
     assert "pi = 3.14159265" in logs["impi-client-0"], logs
 

@@ -1,4 +1,4 @@
-"""What tests of pages share: Debian's browser."""
+"""A fixture for tests of pages: Debian's browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 @pytest.fixture
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is missing: make proofs installs it")
+    api = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is missing: make proofs installs it"
+    )
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("chromium is missing: install the package chromium")

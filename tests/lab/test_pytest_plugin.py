@@ -52,7 +52,16 @@ def test_a_users_tests(tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_mine.py").write_text(TESTS)
     (tmp_path / "program.py").write_text(PROGRAM)
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--impi-backend", "local"]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--impi-backend",
+        "local",
+    ]
     done = subprocess.run(
         argv,
         cwd=tmp_path,

@@ -11,7 +11,11 @@ from impi.launch.command_line import VALUES, Part, read_part, read_parts, split
 @pytest.mark.parametrize(
     ("line", "options", "program"),
     [
-        ("-n 2 --vendor=pure -l prog -n 3", ["-n 2", "--vendor=pure", "-l"], "prog -n 3"),
+        (
+            "-n 2 --vendor=pure -l prog -n 3",
+            ["-n 2", "--vendor=pure", "-l"],
+            "prog -n 3",
+        ),
         ("-n4 prog", ["-n4"], "prog"),
         ("-client 0 h:1 -- -x", ["-client 0 h:1"], "-- -x"),
         ("-lv prog", ["-lv"], "prog"),
@@ -19,7 +23,9 @@ from impi.launch.command_line import VALUES, Part, read_part, read_parts, split
         ("", [], ""),
     ],
 )
-def test_options_end_where_the_program_begins(line: str, options: list[str], program: str) -> None:
+def test_options_end_where_the_program_begins(
+    line: str, options: list[str], program: str
+) -> None:
     part = read_part(line.split())
     assert [" ".join(given.words) for given in part.given] == options
     assert part.program == tuple(program.split())
@@ -27,7 +33,11 @@ def test_options_end_where_the_program_begins(line: str, options: list[str], pro
 
 def test_values_of_an_option() -> None:
     part = read_part(["-x", "A=1", "-n", "2", "-x", "B"])
-    assert (part.values("exports"), part.values("procs"), part.values("host")) == (["A=1", "B"], ["2"], [])
+    assert (part.values("exports"), part.values("procs"), part.values("host")) == (
+        ["A=1", "B"],
+        ["2"],
+        [],
+    )
 
 
 @pytest.mark.parametrize(

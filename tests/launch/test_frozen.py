@@ -39,7 +39,11 @@ def environment(mark: str) -> dict[str, str]:
 
     A test that made its worker adopt orphans would spoil later tests that wait for some to be gone.
     """
-    own = {"IMPI_AUTH_SECRET": "correct horse battery", "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S), "IMPI_TEST_MARK": mark}
+    own = {
+        "IMPI_AUTH_SECRET": "correct horse battery",
+        "IMPI_HEARTBEAT_TIMEOUT": str(LIMIT_S),
+        "IMPI_TEST_MARK": mark,
+    }
     return {**os.environ, **own}
 
 
@@ -56,12 +60,17 @@ class Parts:
     def __init__(self, clients: int) -> None:
         self.mark = secrets.token_hex(8)
         self.parts: dict[str, subprocess.Popen[str]] = {}
-        server = self.start("server", "-server", str(clients), "--interface", "127.0.0.1")
+        server = self.start(
+            "server", "-server", str(clients), "--interface", "127.0.0.1"
+        )
         assert server.stdout is not None
         self.where = server.stdout.readline().strip()
 
     def start(
-        self, name: str, *arguments: str, command: tuple[str, ...] = ("-m", "impi.cli.impirun")
+        self,
+        name: str,
+        *arguments: str,
+        command: tuple[str, ...] = ("-m", "impi.cli.impirun"),
     ) -> subprocess.Popen[str]:
         self.parts[name] = subprocess.Popen(
             [sys.executable, *command, *arguments],
@@ -92,7 +101,18 @@ class Job(Parts):
         super().__init__(2)
         program = [sys.executable, "-c", PROGRAM, phase]
         self.start("client 0", "-client", "0", self.where, "-np", "1", *program)
-        self.start("client 1", "-client", "1", self.where, "-np", "2", "--vendor", vendor, *options, *program)
+        self.start(
+            "client 1",
+            "-client",
+            "1",
+            self.where,
+            "-np",
+            "2",
+            "--vendor",
+            vendor,
+            *options,
+            *program,
+        )
         self.pids: dict[int, int] = {}
         """By rank in the world; those of client 1 are 1 and 2."""
         for name, procs in (("client 0", 1), ("client 1", 2)):
@@ -109,9 +129,9 @@ class Job(Parts):
         children: dict[int, list[int]] = {}
         for stat in Path("/proc").glob("[0-9]*/stat"):
             try:
-                children.setdefault(int(stat.read_bytes().rpartition(b")")[2].split()[1]), []).append(
-                    int(stat.parent.name)
-                )
+                children.setdefault(
+                    int(stat.read_bytes().rpartition(b")")[2].split()[1]), []
+                ).append(int(stat.parent.name))
             except OSError:
                 continue
         while todo:
@@ -133,7 +153,12 @@ def jobs() -> Iterator[list[Parts]]:
                 part.terminate()
             part.communicate(timeout=ENDED_S)
     until = time.monotonic() + ENDED_S
-    while left := [path for job in made for path in Path("/proc").glob("[0-9]*/environ") if has(path, job.mark)]:
+    while left := [
+        path
+        for job in made
+        for path in Path("/proc").glob("[0-9]*/environ")
+        if has(path, job.mark)
+    ]:
         assert time.monotonic() < until, left
         time.sleep(0.05)
 
@@ -148,13 +173,18 @@ def jobs() -> Iterator[list[Parts]]:
         ("openmpi", "prte", "Open MPI's mpiexec (process {})", "receiving"),
     ],
 )
-def test_a_process_of_a_client_is_stopped(jobs: list[Parts], vendor: str, words: str, culprit: str, phase: str) -> None:
+def test_a_process_of_a_client_is_stopped(
+    jobs: list[Parts], vendor: str, words: str, culprit: str, phase: str
+) -> None:
     options = ["--launcher", "mpiexec"] if words else []
     jobs.append(job := Job(vendor, phase, *options))
     victim = job.below("client 1", words)[0] if words else job.pids[1]
     os.kill(victim, signal.SIGSTOP)
     found = job.outcomes("")
-    sentence = culprit.format(victim) + f" has been stopped for {LIMIT_S} s, while the job was running"
+    sentence = (
+        culprit.format(victim)
+        + f" has been stopped for {LIMIT_S} s, while the job was running"
+    )
     for name, (code, stderr) in found.items():
         assert code == 1, name
         last = stderr.strip().splitlines()[-1]
@@ -168,13 +198,18 @@ def test_the_impirun_of_a_client_is_stopped(jobs: list[Parts]) -> None:
     job.parts["client 1"].send_signal(signal.SIGSTOP)
     found = job.outcomes("client 1")
     sentence = (
-        f"its impirun has not been heard of for {LIMIT_S} s: it is stopped, or cut off, while the job was running"
+        f"its impirun has not been heard of for {LIMIT_S} s: "
+        "it is stopped, or cut off, while the job was running"
     )
     for name, (code, stderr) in found.items():
         assert code == 1, name
         assert stderr.strip().splitlines()[-1].endswith(sentence), (name, stderr)
     until = time.monotonic() + NOTICED_S
-    while any(Path(f"/proc/{pid}").exists() and b") Z " not in Path(f"/proc/{pid}/stat").read_bytes() for pid in procs):
+    while any(
+        Path(f"/proc/{pid}").exists()
+        and b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+        for pid in procs
+    ):
         assert time.monotonic() < until
         time.sleep(0.05)
     job.parts["client 1"].send_signal(signal.SIGCONT)
@@ -192,18 +227,30 @@ runpy.run_module("impi.cli.impirun", run_name="__main__")
 """
 
 
-def test_a_cut_channel_is_not_blamed_where_the_whole_client_is_lost(jobs: list[Parts]) -> None:
+def test_a_cut_channel_is_not_blamed_where_the_whole_client_is_lost(
+    jobs: list[Parts],
+) -> None:
     jobs.append(job := Parts(2))
     program = [sys.executable, "-c", PROGRAM, "receiving"]
     victim = job.start("client 0", "-client", "0", job.where, *program)
-    job.start("client 1", "-client", "1", job.where, *program, command=("-c", CHANNELS_LOOK_CUT))
+    job.start(
+        "client 1",
+        "-client",
+        "1",
+        job.where,
+        *program,
+        command=("-c", CHANNELS_LOOK_CUT),
+    )
     assert victim.stdout is not None
     assert victim.stdout.readline().startswith("0 ")
     victim.send_signal(signal.SIGSTOP)
     for name, (code, stderr) in job.outcomes("client 0").items():
         assert code == 1, name
         last = stderr.strip().splitlines()[-1]
-        assert f"its impirun has not been heard of for {LIMIT_S} s" in last, (name, stderr)
+        assert f"its impirun has not been heard of for {LIMIT_S} s" in last, (
+            name,
+            stderr,
+        )
         assert "client 1 (" not in last
 
 
@@ -225,14 +272,21 @@ def test_a_starter_is_stopped(jobs: list[Parts]) -> None:
     found = job.outcomes("")
     for name, (code, stderr) in found.items():
         assert code == 1, name
-        assert "the starter of node localhost has not been heard of for" in stderr.strip().splitlines()[-1], stderr
+        assert (
+            "the starter of node localhost has not been heard of for"
+            in stderr.strip().splitlines()[-1]
+        ), stderr
 
 
 def test_output_that_nobody_reads_is_no_silence(jobs: list[Parts]) -> None:
     """An impirun that waits for its reader beats all the same."""
-    program = 'import mpi4py.MPI, sys\nsys.stdout.write("x" * (1 << 20))\nsys.stdout.flush()'
+    program = (
+        'import mpi4py.MPI, sys\nsys.stdout.write("x" * (1 << 20))\nsys.stdout.flush()'
+    )
     jobs.append(job := Parts(1))
-    client = job.start("client 0", "-client", "0", job.where, sys.executable, "-c", program)
+    client = job.start(
+        "client 0", "-client", "0", job.where, sys.executable, "-c", program
+    )
     server = job.parts["server"]
     assert client.stdout is not None
     with pytest.raises(subprocess.TimeoutExpired):

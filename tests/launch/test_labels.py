@@ -12,19 +12,30 @@ from impi.launch.labels import MARKED, NUMBERED, TAGGED, Labels
 def test_each_line_has_one_label_however_it_is_cut(pieces: list[bytes]) -> None:
     labels = Labels(3)
     text = b"".join(labels.of_rank(7, "stdout", piece) for piece in pieces)
-    assert text == b"".join(b"[3:7] " + line for line in b"".join(pieces).splitlines(keepends=True))
+    assert text == b"".join(
+        b"[3:7] " + line for line in b"".join(pieces).splitlines(keepends=True)
+    )
 
 
 def test_streams_do_not_share_a_line() -> None:
     labels = Labels(0)
-    assert labels.of_rank(0, "stdout", b"a") + labels.of_rank(0, "stderr", b"b") == b"[0:0] a[0:0] b"
+    assert (
+        labels.of_rank(0, "stdout", b"a") + labels.of_rank(0, "stderr", b"b")
+        == b"[0:0] a[0:0] b"
+    )
 
 
 def test_labels_of_an_mpiexec_become_ours() -> None:
     labels = Labels(2)
     tagged = b"mpiexec says\n[1,0]<stdout>: a\n[1,13]<stderr>:b [1,0]<stdout>: c\n"
-    assert labels.of_mpiexec(TAGGED, "stdout", tagged) == b"mpiexec says\n[2:0] a\n[2:13] b [1,0]<stdout>: c\n"
-    assert labels.of_mpiexec(NUMBERED, "stdout", b" 3: a\n12: b: c\n") == b"[2:3] a\n[2:12] b: c\n"
+    assert (
+        labels.of_mpiexec(TAGGED, "stdout", tagged)
+        == b"mpiexec says\n[2:0] a\n[2:13] b [1,0]<stdout>: c\n"
+    )
+    assert (
+        labels.of_mpiexec(NUMBERED, "stdout", b" 3: a\n12: b: c\n")
+        == b"[2:3] a\n[2:12] b: c\n"
+    )
 
 
 def test_pieces_of_lines_that_hydra_mixes_come_together() -> None:
@@ -38,15 +49,23 @@ def test_pieces_of_lines_that_hydra_mixes_come_together() -> None:
 
 def test_last_lines_without_an_end_are_lines_each() -> None:
     labels = Labels(2)
-    assert labels.last_of_rank(0, "stdout", b"a\nb") + labels.last_of_rank(1, "stdout", b"c") == (
-        b"[2:0] a\n[2:0] b\n[2:1] c\n"
-    )
+    assert labels.last_of_rank(0, "stdout", b"a\nb") + labels.last_of_rank(
+        1, "stdout", b"c"
+    ) == (b"[2:0] a\n[2:0] b\n[2:1] c\n")
     assert labels.last_of_rank(0, "stdout", b"") == b""
-    assert labels.of_mpiexec(TAGGED, "stdout", b"[1,0]<stdout>: a[1,1]<stdout>: b") == b""
+    assert (
+        labels.of_mpiexec(TAGGED, "stdout", b"[1,0]<stdout>: a[1,1]<stdout>: b") == b""
+    )
     assert labels.rest("stdout") == b"[2:0] a\n[2:1] b\n"
 
 
 def test_a_long_line_that_another_rank_interrupts_goes_on_with_its_label() -> None:
     labels = Labels(0)
-    shown = [labels.of_rank(rank, "stdout", text) for rank, text in ((0, b"a"), (1, b"b\n"), (0, b"c"))]
-    assert b"".join(shown) + labels.last_of_rank(0, "stdout", b"") == b"[0:0] a\n[0:1] b\n[0:0] c\n"
+    shown = [
+        labels.of_rank(rank, "stdout", text)
+        for rank, text in ((0, b"a"), (1, b"b\n"), (0, b"c"))
+    ]
+    assert (
+        b"".join(shown) + labels.last_of_rank(0, "stdout", b"")
+        == b"[0:0] a\n[0:1] b\n[0:0] c\n"
+    )

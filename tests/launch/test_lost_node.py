@@ -28,18 +28,33 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
     ssh.chmod(0o755)
-    env = {**os.environ, "IMPI_AUTH_NONE": "1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "IMPI_AUTH_NONE": "1",
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
 
     def start(*arguments: str) -> subprocess.Popen[str]:
         argv = [sys.executable, "-m", "impi.cli.impirun", *arguments]
         pipe, none = subprocess.PIPE, subprocess.DEVNULL
-        return subprocess.Popen(argv, env=env, cwd=ROOT, stdin=none, stdout=pipe, stderr=pipe, text=True)
+        return subprocess.Popen(
+            argv, env=env, cwd=ROOT, stdin=none, stdout=pipe, stderr=pipe, text=True
+        )
 
     server = start("-server", "2", "--interface", "127.0.0.1")
     assert server.stdout is not None
     where = server.stdout.readline().strip()
     program = [sys.executable, "-c", PROGRAM]
-    first = start("-client", "0", where, "--nodes", "localhost:1,away:1", "--interface", "lo", *program)
+    first = start(
+        "-client",
+        "0",
+        where,
+        "--nodes",
+        "localhost:1,away:1",
+        "--interface",
+        "lo",
+        *program,
+    )
     other = start("-client", "1", where, *program)
     assert first.stdout is not None
     lines = [first.stdout.readline().split() for _ in range(2)]
@@ -52,7 +67,10 @@ def test_a_node_that_does_not_answer_is_named(tmp_path: Path) -> None:
         for part in (first, other, server):
             _, err = part.communicate(timeout=WAIT_S)
             assert part.returncode == 1
-            assert "the starter of node away has not answered for 2 s, while the job was running" in err
+            assert (
+                "the starter of node away has not answered for 2 s, while the job was running"
+                in err
+            )
     finally:
         with suppress(ProcessLookupError):
             os.kill(starter, signal.SIGKILL)

@@ -26,7 +26,19 @@ def test_endpoints(text: str, endpoint: tuple[str, int]) -> None:
 
 @pytest.mark.clause("2.2.2")
 @pytest.mark.parametrize(
-    "text", ["", "host", "host:", ":5", "host:0", "host:65536", "host:x", "fd00::1:5", "[]:5", "h:٣"]
+    "text",
+    [
+        "",
+        "host",
+        "host:",
+        ":5",
+        "host:0",
+        "host:65536",
+        "host:x",
+        "fd00::1:5",
+        "[]:5",
+        "h:٣",
+    ],
 )
 def test_no_endpoints(text: str) -> None:
     with pytest.raises(UsageError, match="impirun -server"):
@@ -34,7 +46,9 @@ def test_no_endpoints(text: str) -> None:
 
 
 def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "getnameinfo", lambda _address, _flags: ("client1.foo.com", "0"))
+    monkeypatch.setattr(
+        socket, "getnameinfo", lambda _address, _flags: ("client1.foo.com", "0")
+    )
     assert peer_name("12.34.56.78") == "client1.foo.com"
 
     def fail(_address: object, _flags: int) -> tuple[str, str]:

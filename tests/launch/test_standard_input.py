@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from impi.base.remote import processes
 from impi.launch.standard_input import Feed, Source, has_input
+from impi.protocol.startup.encrypted import Stream
 
 FOREVER = float("inf")
 
@@ -118,7 +119,9 @@ def test_the_terminal_of_another_job_is_left_alone() -> None:
         assert world.given == [b"words\n"]
         return 0
 
-    pid = processes.fork((terminal, sys.__stderr__.fileno() if sys.__stderr__ else 2, 2), background)
+    pid = processes.fork(
+        (terminal, sys.__stderr__.fileno() if sys.__stderr__ else 2, 2), background
+    )
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     os.close(control)
@@ -183,11 +186,13 @@ def attached(descriptor: int, stack: ExitStack) -> tuple[Feed, socket.socket, Wo
     return feed, another(feed, stack), world
 
 
-def another(feed: Feed, stack: ExitStack) -> socket.socket:
+def another(
+    feed: Feed, stack: ExitStack, stream: Stream | None = None
+) -> socket.socket:
     ours, theirs = socket.socketpair()
     stack.enter_context(ours)
     stack.enter_context(theirs).setblocking(False)
-    feed.attach(ours)
+    feed.attach(ours, stream)
     return theirs
 
 
@@ -215,3 +220,43 @@ def test_a_reader_that_has_gone_is_forgotten(pipe: tuple[int, int]) -> None:
         os.write(pipe[1], b"for nobody")
         world.run()
         assert world.selector.get_map() == {}
+
+
+def sessions() -> tuple[Stream, Stream]:
+    """The connecting and the accepting end of a session, after the handshake."""
+    near, far = Stream(accepts=False), Stream(accepts=True)
+    octets = near.send(b"")
+    while octets:
+        octets = far.receive(octets)[1]
+        octets = near.receive(octets)[1] if octets else b""
+    return near, far
+
+
+def test_inside_a_session_each_reader_gets_the_rest_and_is_told_the_end(
+    pipe: tuple[int, int],
+) -> None:
+    with ExitStack() as stack:
+        world = World(pipe[0])
+        stack.callback(world.selector.close)
+        feed = Feed(world.selector, world.source)
+        stack.callback(feed.close)
+        near, far = sessions()
+        first = another(feed, stack, far)
+        os.write(pipe[1], b"one")
+        world.run()
+        octets = first.recv(9999)
+        assert b"one" not in octets
+        assert near.receive(octets)[0] == b"one"
+        near, far = sessions()
+        second = another(feed, stack, far)
+        os.write(pipe[1], b"two")
+        os.close(pipe[1])
+        world.run()
+        assert near.receive(second.recv(9999))[0] == b"two"
+        assert near.closed
+        assert second.recv(99) == b""
+        near, far = sessions()
+        third = another(feed, stack, far)
+        world.run()
+        assert near.receive(third.recv(9999))[0] == b""
+        assert near.closed

@@ -10,7 +10,11 @@ from impi.launch import standin
 def test_options_of_mpi4py_can_be_set_and_others_cannot() -> None:
     rc = standin.Rc()
     rc(initialize=False, thread_level="serialized")
-    assert (rc.initialize, rc.thread_level, rc.errors) == (False, "serialized", "exception")
+    assert (rc.initialize, rc.thread_level, rc.errors) == (
+        False,
+        "serialized",
+        "exception",
+    )
     assert standin.Rc().initialize, "each has its own"
     with pytest.raises(TypeError, match=r"mpi4py\.rc has no option 'nosuch'"):
         rc(nosuch=1)

@@ -19,7 +19,10 @@ import pytest
 from impi.protocol.wire import Command, encode_command
 
 ROOT = Path(__file__).parents[2]
-SECRET = {"IMPI_AUTH_SECRET": "correct horse battery", "IMPI_AUTH_KEY": "0xFEDCBA9876543210"}
+SECRET = {
+    "IMPI_AUTH_SECRET": "correct horse battery",
+    "IMPI_AUTH_KEY": "0xFEDCBA9876543210",
+}
 ENDED_S = 60.0
 AT_ONCE = 300
 """Hostile connections that stay open; the server has room for fewer."""
@@ -76,7 +79,16 @@ class Job:
         return self.parts[name]
 
     def client(self, rank: int) -> subprocess.Popen[str]:
-        arguments = ("-client", str(rank), self.where, "-np", "2", sys.executable, "-c", PROGRAM)
+        arguments = (
+            "-client",
+            str(rank),
+            self.where,
+            "-np",
+            "2",
+            sys.executable,
+            "-c",
+            PROGRAM,
+        )
         return self.start(f"client {rank}", *arguments)
 
     def size_kb(self) -> int:
@@ -99,7 +111,7 @@ def job() -> Iterator[Job]:
 
 
 def storm(where: str, connections: int) -> int:
-    """So many connections, each of the next kind; the number of those that TCP has accepted."""
+    """Open that number of connections, each of the next kind; return how many TCP has accepted."""
     host, _, port = where.rpartition(":")
     kinds = list(KINDS)
     there: deque[socket.socket] = deque()
@@ -116,7 +128,9 @@ def storm(where: str, connections: int) -> int:
         except OSError:
             pass  # the server has closed it already
         if kind == "a reset":
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             sock.close()
             continue
         there.append(sock)
@@ -136,7 +150,9 @@ def ended_well(job: Job) -> None:
     found = [part.communicate(timeout=ENDED_S) for part in clients]
     assert [part.returncode for part in clients] == [0, 0], found
     lines = sorted("".join(out for out, _ in found).splitlines())
-    assert lines[-4:] == [f"rank {rank} has {200 * ((rank - 1) % 4)}" for rank in range(4)]
+    assert lines[-4:] == [
+        f"rank {rank} has {200 * ((rank - 1) % 4)}" for rank in range(4)
+    ]
     _, said = job.server.communicate(timeout=ENDED_S)
     assert job.server.returncode == 0
     assert len(said.splitlines()) < 200

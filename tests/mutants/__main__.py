@@ -25,10 +25,22 @@ from impi.lab.backends import choose_backend
 def main() -> int:
     """Run the mutants of the command line; the exit code."""
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
-    parser.add_argument("pattern", nargs="*", help="names of mutants, clauses or cells, with globs")
-    parser.add_argument("--list", action="store_true", help="show the table and run nothing")
-    parser.add_argument("--slow", type=float, default=1.0, metavar="FACTOR", help="lengthen all time limits")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write what became of each")
+    parser.add_argument(
+        "pattern", nargs="*", help="names of mutants, clauses or cells, with globs"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="show the table and run nothing"
+    )
+    parser.add_argument(
+        "--slow",
+        type=float,
+        default=1.0,
+        metavar="FACTOR",
+        help="lengthen all time limits",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="write what became of each"
+    )
     options = parser.parse_args()
     try:
         mutants = [m for m in read_tables().mutants if _wanted(m, options.pattern)]
@@ -38,18 +50,25 @@ def main() -> int:
         print(f"mutants: {error}", file=sys.stderr)
         return 1
     if not mutants:
-        print(f"mutants: none is {' or '.join(options.pattern)}; --list shows them", file=sys.stderr)
+        print(
+            f"mutants: none is {' or '.join(options.pattern)}; --list shows them",
+            file=sys.stderr,
+        )
         return 2
     if options.list:
         for mutant in mutants:
-            print(f"{mutant.clause:7} {mutant.tier:5} {mutant.cell.id:44} {mutant.culprit:11} {mutant.name}")
+            print(
+                f"{mutant.clause:7} {mutant.tier:5} {mutant.cell.id:44} {mutant.culprit:11} {mutant.name}"
+            )
         return 0
     return _run(mutants, options.slow, options.json)
 
 
 def _wanted(mutant: Mutant, patterns: Sequence[str]) -> bool:
     names = (mutant.name, mutant.clause, mutant.cell.id)
-    return not patterns or any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+    return not patterns or any(
+        fnmatchcase(name, pattern) for name in names for pattern in patterns
+    )
 
 
 def _run(mutants: Sequence[Mutant], factor: float, file: Path | None) -> int:
@@ -58,7 +77,10 @@ def _run(mutants: Sequence[Mutant], factor: float, file: Path | None) -> int:
         backend = choose_backend("docker")
         backend.prepare(vendors_of(mutants))
     except ImpiError as error:
-        print(f"mutants: captures need a container engine that answers: {error}", file=sys.stderr)
+        print(
+            f"mutants: captures need a container engine that answers: {error}",
+            file=sys.stderr,
+        )
         return 3
     all_ran: list[Ran] = []
     for ran in run_all(backend, mutants, factor):
@@ -108,7 +130,8 @@ def _sum_up(mutants: Sequence[Mutant], all_ran: Sequence[Ran], seconds: float) -
     caught = [ran for ran in runs if ran.caught]
     right = [ran for ran in runs if not ran.fault]
     tiers = {
-        tier: sum(ran.mutant is not None and ran.mutant.tier == tier for ran in right) for tier in ("core", "pairs")
+        tier: sum(ran.mutant is not None and ran.mutant.tier == tier for ran in right)
+        for tier in ("core", "pairs")
     }
     print(
         f"{len(mutants)} mutants of {len(clauses_of(mutants))} clauses: {len(caught)} caught, "

@@ -45,9 +45,13 @@ class Ran:
 
     @property
     def fault(self) -> str:
-        """Why this is not as it must be; empty if it is."""
+        """The reason why this is not as it must be; empty if it is."""
         if self.mutant is None:
-            return "" if self.verdict.outcome == "pass" else f"the twin ends with {self.verdict.outcome}"
+            return (
+                ""
+                if self.verdict.outcome == "pass"
+                else f"the twin ends with {self.verdict.outcome}"
+            )
         if self.verdict.outcome == "pass":
             return "survives"
         if self.verdict.outcome not in ("fail", "timeout"):
@@ -94,18 +98,36 @@ class Bench:
             seen = run_cell(prepared, cell, self._limits(mutant), threading.Event())
         except ImpiError as error:
             self.close()
-            verdict = Verdict(outcome="error", phase="up", blame="lab", reason=str(error))
-            return Ran(cell=cell, mutant=mutant, verdict=verdict, seconds=time.monotonic() - began)
+            verdict = Verdict(
+                outcome="error", phase="up", blame="lab", reason=str(error)
+            )
+            return Ran(
+                cell=cell,
+                mutant=mutant,
+                verdict=verdict,
+                seconds=time.monotonic() - began,
+            )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             self.close()
             reason = f"the judge itself fails: {type(error).__name__}: {error}"
             verdict = Verdict(outcome="error", phase="down", blame="lab", reason=reason)
-            return Ran(cell=cell, mutant=mutant, verdict=verdict, seconds=time.monotonic() - began)
+            return Ran(
+                cell=cell,
+                mutant=mutant,
+                verdict=verdict,
+                seconds=time.monotonic() - began,
+            )
         loaded = _expect(seen, mutant) if mutant is not None else False
         verdict = judge_cell(cell, seen)
         if seen.evidence.lab.leftovers or seen.evidence.lab.trouble:
             self.close()
-        return Ran(cell=cell, mutant=mutant, verdict=verdict, seconds=time.monotonic() - began, loaded=loaded)
+        return Ran(
+            cell=cell,
+            mutant=mutant,
+            verdict=verdict,
+            seconds=time.monotonic() - began,
+            loaded=loaded,
+        )
 
     def _ready(self, cell: Cell) -> Prepared:
         if self._prepared is None or self._of != cell.lab:
@@ -129,13 +151,21 @@ class Bench:
 
 def _plant(lab: Lab, mutant: Mutant | None) -> None:
     """Give every node the sources that it is to run."""
-    broken = {f"{SOURCES}/{path}": text for path, text in mutant.broken().items()} if mutant is not None else {}
+    broken = (
+        {f"{SOURCES}/{path}": text for path, text in mutant.broken().items()}
+        if mutant is not None
+        else {}
+    )
     ill = mutant.nodes() if mutant is not None else frozenset()
 
     def one(node: Node) -> None:
         if not isinstance(node, SshNode):
             raise TypeError(f"node {node.name} is none of the backend docker")
-        files = {**source_files(SOURCES), **broken} if node.name in ill else source_files(SOURCES)
+        files = (
+            {**source_files(SOURCES), **broken}
+            if node.name in ill
+            else source_files(SOURCES)
+        )
         sync(node.name, node.connection, lab.access.python, SOURCES, files)
 
     in_parallel(one, [lab.server, *(node for nodes in lab.clients for node in nodes)])
@@ -143,7 +173,10 @@ def _plant(lab: Lab, mutant: Mutant | None) -> None:
 
 def _expect(seen: Seen, mutant: Mutant) -> bool:
     """Take the planted modules out of those that ranks should not have; whether there were any."""
-    planted = {path.removesuffix(".py").replace("/", ".").removesuffix(".__init__") for path in mutant.broken()}
+    planted = {
+        path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        for path in mutant.broken()
+    }
     ranks, loaded = [], False
     for rank in seen.evidence.ranks:
         others = rank.process.other_sources
@@ -156,7 +189,9 @@ def _expect(seen: Seen, mutant: Mutant) -> bool:
     return loaded
 
 
-def run_all(backend: Backend, mutants: Sequence[Mutant], factor: float = 1.0) -> Iterator[Ran]:
+def run_all(
+    backend: Backend, mutants: Sequence[Mutant], factor: float = 1.0
+) -> Iterator[Ran]:
     """Every mutant, and before the first of a cell its twin; lab by lab."""
     order = {mutant.cell.lab: i for i, mutant in reversed(list(enumerate(mutants)))}
     bench = Bench(backend, factor)

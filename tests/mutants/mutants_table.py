@@ -53,8 +53,14 @@ class Mutant:
 
     def nodes(self) -> frozenset[str]:
         """The nodes that run impi with the fault."""
-        planned = {rank.node: f"client {rank.client}" for rank in self.cell.roster.ranks} | {"server": SERVER}
-        return frozenset(node for node, party in planned.items() if self.culprit in (party, EVERYWHERE))
+        planned = {
+            rank.node: f"client {rank.client}" for rank in self.cell.roster.ranks
+        } | {"server": SERVER}
+        return frozenset(
+            node
+            for node, party in planned.items()
+            if self.culprit in (party, EVERYWHERE)
+        )
 
     def broken(self, package: Path = ROOT) -> dict[str, bytes]:
         """The changed files by their path in the checkout.
@@ -64,12 +70,19 @@ class Mutant:
         """
         found: dict[str, bytes] = {}
         for edit in self.edits:
-            text = found[edit.file].decode() if edit.file in found else (package / edit.file).read_text("utf-8")
+            text = (
+                found[edit.file].decode()
+                if edit.file in found
+                else (package / edit.file).read_text("utf-8")
+            )
             times = text.count(edit.old)
             if times != 1:
-                raise ValueError(f"mutant {self.name!r}: {edit.file} has {edit.old!r} {times} times, not once")
+                raise ValueError(
+                    f"mutant {self.name!r}: {edit.file} has {edit.old!r} {times} times, not once"
+                )
             changed = text.replace(edit.old, edit.new).encode()
-            compile(changed, edit.file, "exec")
+            if edit.file.endswith(".py"):
+                compile(changed, edit.file, "exec")
             found[edit.file] = changed
         return found
 
@@ -111,8 +124,13 @@ def _mutant(row: dict[str, Any], tiers: Mapping[str, set[str]], where: str) -> M
         _check_party(culprit, cell, EVERYWHERE)
         _check_party(blame, cell, ANYBODY)
         if row["phase"] not in PHASES:
-            raise ValueError(f"there is no phase {row['phase']!r}; there are {', '.join(PHASES)}")
-        edits = [Edit(row["file"], row["old"], row["new"]), *(Edit(**each) for each in row.get("also", ()))]
+            raise ValueError(
+                f"there is no phase {row['phase']!r}; there are {', '.join(PHASES)}"
+            )
+        edits = [
+            Edit(row["file"], row["old"], row["new"]),
+            *(Edit(**each) for each in row.get("also", ())),
+        ]
         return Mutant(
             name=name,
             clause=row["clause"],
@@ -132,8 +150,12 @@ def _mutant(row: dict[str, Any], tiers: Mapping[str, set[str]], where: str) -> M
 
 def _check_party(party: str, cell: Cell, other: str) -> None:
     match = _CLIENT.fullmatch(party)
-    if party not in (SERVER, other) and (match is None or int(match[1]) >= len(cell.vendors)):
-        raise ValueError(f"there is no party {party!r} in {cell.id}; write client N, {SERVER} or {other}")
+    if party not in (SERVER, other) and (
+        match is None or int(match[1]) >= len(cell.vendors)
+    ):
+        raise ValueError(
+            f"there is no party {party!r} in {cell.id}; write client N, {SERVER} or {other}"
+        )
 
 
 def blames(blame: str, wanted: str) -> bool:

@@ -52,9 +52,14 @@ def ran(mutant: Mutant | None, **verdict: str) -> Ran:
 
 def test_what_is_right():
     mutant = pick("no PROTOACK is sent")
-    assert ran(mutant, outcome="fail", phase="case", blame="client 1 (mpich)").fault == ""
+    assert (
+        ran(mutant, outcome="fail", phase="case", blame="client 1 (mpich)").fault == ""
+    )
     assert ran(mutant, outcome="pass").fault == "survives"
-    assert ran(mutant, outcome="error", phase="case", blame="client 1 (mpich)").fault == "ends with error"
+    assert (
+        ran(mutant, outcome="error", phase="case", blame="client 1 (mpich)").fault
+        == "ends with error"
+    )
     assert ran(mutant, outcome="fail", phase="coll", blame="wire").fault == (
         "phase coll, not case; blame wire, not client 1"
     )
@@ -65,9 +70,18 @@ def test_what_is_right():
     ("row", "why"),
     [
         ('name = "a"\nclause = "3.6"', "lacks 'cell'"),
-        ('name = "a"\ncell = "p2p.ring/pure+pure/1x3+1x2"\nphase = "case"', "neither core nor pairs"),
-        ('name = "a"\ncell = "p2p.ring/pure+pure/1x2+1x2"\nculprit = "client 2"\nphase = "case"', "no party"),
-        ('name = "a"\ncell = "p2p.ring/pure+pure/1x2+1x2"\nphase = "later"', "no phase"),
+        (
+            'name = "a"\ncell = "p2p.ring/pure+pure/1x3+1x2"\nphase = "case"',
+            "neither core nor pairs",
+        ),
+        (
+            'name = "a"\ncell = "p2p.ring/pure+pure/1x2+1x2"\nculprit = "client 2"\nphase = "case"',
+            "no party",
+        ),
+        (
+            'name = "a"\ncell = "p2p.ring/pure+pure/1x2+1x2"\nphase = "later"',
+            "no phase",
+        ),
     ],
 )
 def test_wrong_rows(tmp_path, row: str, why: str):

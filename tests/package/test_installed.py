@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pages import run_page
 
 ROOT = Path(__file__).parents[2]
 SHARED = {
@@ -32,7 +33,9 @@ JOB = ("impirun", "-n", "1", "--vendor", "pure", ":", "-n", "1", "--vendor", "pu
 Run = Callable[..., str]
 
 
-def ran(*argv: object, cwd: Path, env: dict[str, str] | None = None, code: int = 0) -> str:
+def ran(
+    *argv: object, cwd: Path, env: dict[str, str] | None = None, code: int = 0
+) -> str:
     """Return the output of a command, stderr as well."""
     done = subprocess.run(
         [*map(str, argv)],
@@ -53,9 +56,20 @@ def ran(*argv: object, cwd: Path, env: dict[str, str] | None = None, code: int =
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The unpacked sdist."""
     folder = tmp_path_factory.mktemp("sdist")
-    ran(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, cwd=ROOT)
+    ran(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "sdist",
+        "-d",
+        folder,
+        cwd=ROOT,
+    )
     with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later
+        # Python 3.11.4 and later
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(folder)
     return next(path for path in folder.iterdir() if path.is_dir())
 
@@ -63,17 +77,35 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    ran(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=source)
+    ran(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        folder,
+        cwd=source,
+    )
     return next(folder.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
-def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Run a command of the installed impi in an empty folder of a user who has nothing else."""
+def user(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, str]]:
+    """An empty folder, and the variables, of a user who has the installed impi and nothing else."""
     place = tmp_path_factory.mktemp("installed")
     venv.create(place / "v", with_pip=False)
     python = place / "v/bin/python"
-    install = ("install", "--quiet", "--no-deps", "--no-index", "--disable-pip-version-check")
+    install = (
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--disable-pip-version-check",
+    )
     ran(sys.executable, "-m", "pip", "--python", python, *install, wheel, cwd=place)
     packages = next((place / "v/lib").glob("python3*/site-packages"))
     # A folder that a .pth names has its own .pth left unread: this checkout is not among them.
@@ -82,28 +114,56 @@ def run(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     home.mkdir()
     empty.mkdir()
     env = {"HOME": str(home), "PATH": f"{place}/v/bin:{os.defpath}", "LANG": "C.UTF-8"}
+    where = ("python", "-c", "import impi; print(impi.__file__)")
+    assert str(packages) in ran(*where, cwd=empty, env=env)
+    return empty, env
+
+
+@pytest.fixture(scope="module")
+def run(user: tuple[Path, dict[str, str]]) -> Run:
+    """Run a command of the installed impi in that folder."""
+    empty, env = user
 
     def run(*argv: object, code: int = 0) -> str:
         return ran(*argv, cwd=empty, env=env, code=code)
 
-    assert str(packages) in run("python", "-c", "import impi; print(impi.__file__)")
     return run
 
 
 def hello(run: Run) -> str:
     """Return the path of the first example, without the end of its name."""
-    share = run("python", "-c", "from impi.base.manifests import SHARED; print(SHARED)").strip()
+    share = run(
+        "python", "-c", "from impi.base.manifests import SHARED; print(SHARED)"
+    ).strip()
     return f"{share}/examples/hello/hello"
 
 
 def test_the_sdist_has_what_tests_and_verbs_need(source: Path) -> None:
-    for name in ("Makefile", "ci/venv.sh", "ci/locks/dev.txt", "docs/README.md", "tests/conftest.py", "README.md"):
+    for name in (
+        "Makefile",
+        "ci/venv.sh",
+        "ci/locks/dev.txt",
+        "docs/README.md",
+        "tests/conftest.py",
+        "README.md",
+    ):
         assert (source / name).is_file(), name
-    ran(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/base/test_manifests.py", cwd=source)
+    ran(
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/base/test_manifests.py",
+        cwd=source,
+    )
 
 
 def test_the_wheel_has_what_the_verbs_read(wheel: Path) -> None:
-    names = {name.removeprefix("impi/share/") for name in zipfile.ZipFile(wheel).namelist()}
+    names = {
+        name.removeprefix("impi/share/") for name in zipfile.ZipFile(wheel).namelist()
+    }
     assert names >= SHARED
     assert not [name for name in names if name.startswith(("tests/", "docs/"))]
 
@@ -147,3 +207,8 @@ def test_a_compiled_program_and_the_tester(run: Run) -> None:
     assert "rank 1: impi" in run(*JOB, "./hello")
     client = "impirun -client {client} {server} -np {np} --vendor pure {interpreter}"
     assert "1 holds" in run("impi", "conform", "1.2.2/type-long", "--client", client)
+
+
+@pytest.mark.proof
+def test_the_tutorial(user: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    assert run_page(ROOT / "docs/guides/tutorial.md", tmp_path, user[1]) >= 7

@@ -17,14 +17,21 @@ from planted_faults import Fault, copy_to, faults, judged, planted
 def main() -> int:
     """Run the faults of the command line; the exit code."""
     parser = argparse.ArgumentParser(prog="python tests/planted", description=__doc__)
-    parser.add_argument("clause", nargs="*", help="clauses whose faults are planted (all)")
+    parser.add_argument(
+        "clause", nargs="*", help="clauses whose faults are planted (all)"
+    )
     wanted = parser.parse_args().clause
     chosen = [fault for fault in faults() if not wanted or fault.clause in wanted]
     with tempfile.TemporaryDirectory() as name:
         copy_to(Path(name))
         missed = sum(not _caught(Path(name), fault) for fault in chosen)
-        red = sum(not _green(Path(name), test) for test in dict.fromkeys(fault.test for fault in chosen))
-    print(f"{len(chosen)} faults: {len(chosen) - missed} caught; {red} tests are red without any")
+        red = sum(
+            not _green(Path(name), test)
+            for test in dict.fromkeys(fault.test for fault in chosen)
+        )
+    print(
+        f"{len(chosen)} faults: {len(chosen) - missed} caught; {red} tests are red without any"
+    )
     return int(bool(missed or red))
 
 
@@ -34,7 +41,10 @@ def _caught(folder: Path, fault: Fault) -> bool:
     with planted(folder, fault):
         found = judged(folder, fault.test, out)
     caught = found.caught(fault)
-    print(f"{'caught' if caught else 'MISSED':7} {fault.clause:6} {fault.name} | {fault.test}: {found.why}", flush=True)
+    print(
+        f"{'caught' if caught else 'MISSED':7} {fault.clause:6} {fault.name} | {fault.test}: {found.why}",
+        flush=True,
+    )
     return caught
 
 

@@ -43,7 +43,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Found:
-    """What the tester said."""
+    """The report of the tester."""
 
     verdict: str
     step: str
@@ -60,14 +60,24 @@ class Found:
 def faults() -> list[Fault]:
     """All rows, with their edits from the tables of mutations."""
     edits = {}
-    tables = [*sorted((ROOT / "tests/mutants").glob("*.toml")), ROOT / "tests/clauses/clauses.toml"]
+    tables = [
+        *sorted((ROOT / "tests/mutants").glob("*.toml")),
+        ROOT / "tests/clauses/clauses.toml",
+    ]
     for path in tables:
         table = tomllib.loads(path.read_text("utf-8"))
         for row in [*table.get("mutant", []), *table.get("mutation", [])]:
             edits[row["clause"], row["name"]] = row["file"], row["old"], row["new"]
     rows = tomllib.loads(TABLE.read_text("utf-8"))["mutant"]
-    edits |= {(row["clause"], row["name"]): (row["file"], row["old"], row["new"]) for row in rows if "file" in row}
-    return [Fault(r["clause"], r["name"], *edits[r["clause"], r["name"]], r["test"]) for r in rows]
+    edits |= {
+        (row["clause"], row["name"]): (row["file"], row["old"], row["new"])
+        for row in rows
+        if "file" in row
+    }
+    return [
+        Fault(r["clause"], r["name"], *edits[r["clause"], r["name"]], r["test"])
+        for r in rows
+    ]
 
 
 def daily() -> list[Fault]:
@@ -88,7 +98,9 @@ def known_tests() -> dict[str, Test]:
 
 def copy_to(folder: Path) -> None:
     """Make a copy of impi in which faults can be planted."""
-    shutil.copytree(ROOT / "impi", folder / "impi", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "impi", folder / "impi", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(ROOT / "images", folder / "images")
     mode = py_compile.PycInvalidationMode.CHECKED_HASH
     compileall.compile_dir(folder / "impi", quiet=2, invalidation_mode=mode)
@@ -107,17 +119,43 @@ def planted(tree: Path, fault: Fault) -> Iterator[None]:
 
 
 def judged(tree: Path, name: str, out: Path) -> Found:
-    """What the tester says of the copy, by one test; ``out`` is where its report goes."""
+    """Return the tester's report on the copy, by one test; ``out`` is where its report goes."""
     ours = f"env PYTHONPATH={tree} {sys.executable} -m impi.cli.impirun"
-    role = ["--client", f"{ours} -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}"]
+    role = [
+        "--client",
+        f"{ours} -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}",
+    ]
     if known_tests()[name].server:
-        role = ["--server", f"{ours} -server {{n}} -port {{port}} --interface 127.0.0.1"]
+        role = [
+            "--server",
+            f"{ours} -server {{n}} -port {{port}} --interface 127.0.0.1",
+        ]
     tester = "import sys; sys.path.insert(0, sys.argv.pop(1)); from impi.cli.impi import main; sys.exit(main())"
-    argv = [sys.executable, "-c", tester, str(ROOT), "conform", name, *role, "--start", "10", "--json", str(out)]
+    argv = [
+        sys.executable,
+        "-c",
+        tester,
+        str(ROOT),
+        "conform",
+        name,
+        *role,
+        "--start",
+        "10",
+        "--json",
+        str(out),
+    ]
     done = subprocess.run(
-        argv, cwd=out.parent, env=dict(os.environ), capture_output=True, text=True, timeout=_LIMIT_S, check=False
+        argv,
+        cwd=out.parent,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
     )
     if not out.exists():
         return Found("no verdict", "", "", done.stdout + done.stderr)
-    row = next(test for test in json.loads(out.read_text())["tests"] if test["test"] == name)
+    row = next(
+        test for test in json.loads(out.read_text())["tests"] if test["test"] == name
+    )
     return Found(row["verdict"], row["step"], row["why"], done.stdout)

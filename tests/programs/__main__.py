@@ -21,7 +21,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "compat"))
 
 from compat_run import Layout
 from programs_build import build
-from programs_catalogue import DIFFERENTIALS, HERE, Program, chosen, named, read_catalogue
+from programs_catalogue import (
+    DIFFERENTIALS,
+    HERE,
+    Program,
+    chosen,
+    named,
+    read_catalogue,
+)
 from programs_install import demo, missing, packages
 from programs_judge import (
     VERDICTS,
@@ -39,25 +46,45 @@ from rich.console import Console
 from rich.table import Table
 
 
-def judge_all(programs: list[Program], python: Path, reasons: dict[str, Reason], jobs: int) -> list[Judged]:
+def judge_all(
+    programs: list[Program], python: Path, reasons: dict[str, Reason], jobs: int
+) -> list[Judged]:
     """Run and judge each program on each of its layouts, ``jobs`` at a time."""
 
     def one(cell: tuple[Program, Layout]) -> Judged:
         program, layout = cell
-        own = reference(lambda: run(program, python, Layout(f"own:{program.own}:{layout.procs}")))
-        judged = judge(program, layout.name, run(program, python, layout), own, reasons.get(program.name))
+        own = reference(
+            lambda: run(program, python, Layout(f"own:{program.own}:{layout.procs}"))
+        )
+        judged = judge(
+            program,
+            layout.name,
+            run(program, python, layout),
+            own,
+            reasons.get(program.name),
+        )
         times = f"{judged.seconds:.1f} s, alone {judged.own_seconds:.1f} s"
         why = f"\n      {judged.why}" if judged.verdict == "fault" else ""
-        print(f"  {judged.verdict:6}  {program.name}  {layout.name}  {times}{why}", file=sys.stderr, flush=True)
+        print(
+            f"  {judged.verdict:6}  {program.name}  {layout.name}  {times}{why}",
+            file=sys.stderr,
+            flush=True,
+        )
         return judged
 
-    absent = [not_installed(p, names, reasons.get(p.name)) for p in programs if (names := missing(python, p.needs))]
+    absent = [
+        not_installed(p, names, reasons.get(p.name))
+        for p in programs
+        if (names := missing(python, p.needs))
+    ]
     without = {judged.program.name for judged in absent}
     for program in programs:
         if program.name not in without and (why := build(program, python)):
             absent.append(Judged(program, "", "fault", why))
             without.add(program.name)
-    cells = [(p, layout) for p in programs if p.name not in without for layout in p.layouts]
+    cells = [
+        (p, layout) for p in programs if p.name not in without for layout in p.layouts
+    ]
     with ThreadPoolExecutor(jobs) as pool:
         try:
             return [*pool.map(one, cells), *absent]
@@ -69,17 +96,45 @@ def judge_all(programs: list[Program], python: Path, reasons: dict[str, Reason],
 
 def judge_differentials() -> bool:
     """Run the two programs of thousands of calls; whether each difference is a listed one."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", str(HERE / "test_differentials.py")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        str(HERE / "test_differentials.py"),
+    ]
     return subprocess.run(command, check=False, stdout=sys.stderr).returncode == 0
 
 
 def main() -> int:
     """Run the command line; 1 if anything is not as it must be."""
-    parser = argparse.ArgumentParser(prog="python tests/programs", description="Run programs of others across vendors.")
-    parser.add_argument("programs", nargs="*", help="names, groups or patterns of catalogue.toml (default: all)")
-    parser.add_argument("--smoke", action="store_true", help="those that need mpi4py and numpy alone, for CI")
-    parser.add_argument("--layout", action="append", help="such as mpich:1,pure:1 (default: the program's)")
-    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2), help="at a time (%(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="python tests/programs",
+        description="Run programs of others across vendors.",
+    )
+    parser.add_argument(
+        "programs",
+        nargs="*",
+        help="names, groups or patterns of catalogue.toml (default: all)",
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="those that need mpi4py and numpy alone, for CI",
+    )
+    parser.add_argument(
+        "--layout",
+        action="append",
+        help="such as mpich:1,pure:1 (default: the program's)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=max(1, (os.cpu_count() or 1) // 2),
+        help="at a time (%(default)s)",
+    )
     args = parser.parse_args()
     # SIGTERM ends the jobs, too: an mpiexec that is left alone spins for ever.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
@@ -93,10 +148,16 @@ def main() -> int:
     python = Path(sys.executable) if args.smoke else packages()
     if args.layout:
         layouts = tuple(Layout(name) for name in args.layout)
-        programs = [Program(**{**vars(program), "layouts": layouts}) for program in programs]
+        programs = [
+            Program(**{**vars(program), "layouts": layouts}) for program in programs
+        ]
     judged = judge_all(programs, python, reasons, args.jobs)
     wanted = read_not_run() if not args.smoke else {}
-    not_run = {name: why for name, why in wanted.items() if not args.programs or named(name, args.programs)}
+    not_run = {
+        name: why
+        for name, why in wanted.items()
+        if not args.programs or named(name, args.programs)
+    }
     found = counts(judged, not_run)
     if not args.smoke and (not args.programs or DIFFERENTIALS in args.programs):
         found[DIFFERENTIALS] = Counter(["same" if judge_differentials() else "fault"])
@@ -105,7 +166,12 @@ def main() -> int:
     return 1 if stray or any(number["fault"] for number in found.values()) else 0
 
 
-def report(found: dict[str, Counter[str]], judged: list[Judged], not_run: dict[str, str], stray: list[str]) -> None:
+def report(
+    found: dict[str, Counter[str]],
+    judged: list[Judged],
+    not_run: dict[str, str],
+    stray: list[str],
+) -> None:
     """Print the table of groups and verdicts, and a line for each program that is not the same."""
     table = Table("group", *VERDICTS)
     for group, number in found.items():

@@ -1,4 +1,4 @@
-"""What each call makes of each kind of integer argument: ``call(argument) kind: outcome``.
+"""The outcome of each call with each kind of integer argument: ``call(argument) kind: outcome``.
 
 Runs under mpi4py and under impi with any number of procs; rank 0 prints sorted lines. The outcome
 is the effect of an argument that is taken, or the class of the exception. Every rank passes the
@@ -93,7 +93,11 @@ def sent(name, where):
 
     def run(value):
         dest, tag = (value, 1) if where == "dest" else (0, value)
-        receiving = own.Irecv(bytearray(64)) if name in ("Send", "Ssend", "send", "ssend") else None
+        receiving = (
+            own.Irecv(bytearray(64))
+            if name in ("Send", "Ssend", "send", "ssend")
+            else None
+        )
         made = None
         try:
             made = getattr(own, name)(b"1", dest, tag)
@@ -188,7 +192,10 @@ def from_first(name, where):
     """Every rank receives from rank 0."""
 
     def run(value):
-        sending = [world.Isend(np.full(1, 7), other, 1) for other in range(size if rank == 0 else 0)]
+        sending = [
+            world.Isend(np.full(1, 7), other, 1)
+            for other in range(size if rank == 0 else 0)
+        ]
         into = np.zeros(1, int)
         source, tag = (value, 1) if where == "source" else (0, value)
         try:
@@ -243,7 +250,12 @@ def part(**given):
     """Split, and say how large a part is and which rank the caller has."""
 
     def run(value):
-        made = world.Split(**{key: value if wanted is None else wanted for key, wanted in given.items()})
+        made = world.Split(
+            **{
+                key: value if wanted is None else wanted
+                for key, wanted in given.items()
+            }
+        )
         found = (made.size, made.rank)
         made.Free()
         return found
@@ -282,7 +294,7 @@ def typed(make):
 
 
 def reduce_scattered(value):
-    """Give every rank one of so many."""
+    """Call Reduce_scatter with ``value`` as the count of each rank."""
     into = np.zeros(1, int)
     world.Reduce_scatter(np.ones(size, int), into, [value] * size)
     return into[0]
@@ -314,14 +326,38 @@ def attribute(value):
 
 ZERO, ONE, TWO = 0, 1, 2
 CHECKS: dict[str, tuple[int, Any]] = {}
-for call in ("Isend", "Issend", "Send", "Ssend", "isend", "issend", "send", "ssend", "Send_init"):
+for call in (
+    "Isend",
+    "Issend",
+    "Send",
+    "Ssend",
+    "isend",
+    "issend",
+    "send",
+    "ssend",
+    "Send_init",
+):
     CHECKS[f"{call}(dest)"] = (ZERO, sent(call, "dest"))
     CHECKS[f"{call}(tag)"] = (ONE, sent(call, "tag"))
-for call in ("Recv", "Irecv", "Recv_init", "recv", "irecv", "Probe", "Iprobe", "Mprobe"):
+for call in (
+    "Recv",
+    "Irecv",
+    "Recv_init",
+    "recv",
+    "irecv",
+    "Probe",
+    "Iprobe",
+    "Mprobe",
+):
     CHECKS[f"{call}(source)"] = (ZERO, received(call, "source"))
     CHECKS[f"{call}(tag)"] = (ONE, received(call, "tag"))
 for call in ("Sendrecv", "Sendrecv_replace", "Isendrecv", "sendrecv"):
-    for argument, n in (("dest", ZERO), ("sendtag", ONE), ("source", ZERO), ("recvtag", ONE)):
+    for argument, n in (
+        ("dest", ZERO),
+        ("sendtag", ONE),
+        ("source", ZERO),
+        ("recvtag", ONE),
+    ):
         CHECKS[f"{call}({argument})"] = (n, exchanged(call, argument))
 for call in ("Isend", "Issend"):
     CHECKS[f"{call}(dest) of all"] = (ZERO, to_first(call))

@@ -1,4 +1,4 @@
-"""What Compute_dims makes of numbers of nodes and of given dimensions: ``call: outcome``.
+"""The outcome of Compute_dims for numbers of nodes and given dimensions: ``call: outcome``.
 
 Runs under mpi4py and under impi with any number of procs; rank 0 prints.
 """
@@ -22,9 +22,22 @@ def outcome(nnodes, dims):
         return ERRORS[failure.Get_error_class()]
 
 
-calls: list[tuple[int, Any]] = [(nnodes, ndims) for nnodes in (*range(1, 700), *TIED, *LARGE) for ndims in range(1, 6)]
-calls += [(nnodes, [given, 0, 0]) for nnodes in range(1, 61) for given in (-1, 1, 2, 4, 6)]
-calls += [(nnodes, [0, given, 0, 3]) for nnodes in range(12, 61, 12) for given in (0, 1, 2, 4)]
+calls: list[tuple[int, Any]] = [
+    (nnodes, ndims)
+    for nnodes in (*range(1, 700), *TIED, *LARGE)
+    for ndims in range(1, 6)
+]
+calls += [
+    (nnodes, [given, 0, 0]) for nnodes in range(1, 61) for given in (-1, 1, 2, 4, 6)
+]
+calls += [
+    (nnodes, [0, given, 0, 3]) for nnodes in range(12, 61, 12) for given in (0, 1, 2, 4)
+]
 calls += [(nnodes, [2, 3]) for nnodes in range(1, 8)]
 if MPI.COMM_WORLD.rank == 0:
-    print("\n".join(f"Compute_dims({nnodes}; {dims}): {outcome(nnodes, dims)}" for nnodes, dims in calls))
+    print(
+        "\n".join(
+            f"Compute_dims({nnodes}; {dims}): {outcome(nnodes, dims)}"
+            for nnodes, dims in calls
+        )
+    )

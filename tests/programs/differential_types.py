@@ -1,4 +1,4 @@
-"""What each reduction makes of each kind of buffer: ``call op buffer: outcome``.
+"""The outcome of each reduction with each kind of buffer: ``call op buffer: outcome``.
 
 Runs under mpi4py and under impi with any number of procs; rank 0 prints sorted lines. The outcome
 is rank 0's result, or the class of the exception. No value overflows: Open MPI 5.0 saturates sums
@@ -61,10 +61,14 @@ def of_type(name):
     """Octets with a datatype; of values that numpy knows, numbers."""
     datatype = getattr(MPI, name)
     try:
-        code = np.dtype({"CHAR": "b", "CHARACTER": "b", "WCHAR": "I"}.get(name) or datatype.typechar)
+        code = np.dtype(
+            {"CHAR": "b", "CHARACTER": "b", "WCHAR": "I"}.get(name) or datatype.typechar
+        )
         mine, into = np.array(MINE).astype(code), np.zeros(3, code)
     except (TypeError, ValueError, MPI.Exception):
-        octets = 3 * max(1, datatype.Get_extent()[1]) if datatype != MPI.DATATYPE_NULL else 3
+        octets = (
+            3 * max(1, datatype.Get_extent()[1]) if datatype != MPI.DATATYPE_NULL else 3
+        )
         mine, into = np.full(octets, 1, "B"), np.zeros(octets, "B")
     return [mine, datatype], [into, datatype]
 
@@ -80,19 +84,27 @@ def of_pair(name):
     mine, into = np.zeros(3, layout), np.zeros(3, layout)
     mine["value"], mine["index"] = MINE, rank
     datatype = getattr(MPI, name)
-    return [mine.view("B"), datatype], [into.view("B"), datatype], lambda: [tuple(pair) for pair in into.tolist()]
+    return (
+        [mine.view("B"), datatype],
+        [into.view("B"), datatype],
+        lambda: [tuple(pair) for pair in into.tolist()],
+    )
 
 
 def of_contiguous(name):
     """A derived datatype, which only user-defined operations take."""
-    datatype = MPI.INT.Create_contiguous(1).Commit() if name == "contiguous" else MPI.INT.Dup()
+    datatype = (
+        MPI.INT.Create_contiguous(1).Commit() if name == "contiguous" else MPI.INT.Dup()
+    )
     return [np.array(MINE, "i"), datatype], [np.zeros(3, "i"), datatype]
 
 
 TYPES = sorted(
     name
     for name in dir(MPI)
-    if isinstance(getattr(MPI, name), MPI.Datatype) and name not in PAIRS and name not in ("INT_INT", "DATATYPE_NULL")
+    if isinstance(getattr(MPI, name), MPI.Datatype)
+    and name not in PAIRS
+    and name not in ("INT_INT", "DATATYPE_NULL")
 )
 BUFFERS = {
     **{f"numpy {code}": (of_numpy, code) for code in NUMPY.split()},
@@ -101,7 +113,13 @@ BUFFERS = {
     **{f"ctypes {name}": (of_ctypes, name) for name in CTYPES.split()},
     "bytes": (lambda _: (bytes(MINE), bytearray(3)), ""),
     "bytearray": (lambda _: (bytearray(MINE), bytearray(3)), ""),
-    "MPI.memory": (lambda _: (MPI.memory.frombuffer(bytearray(MINE)), MPI.memory.frombuffer(bytearray(3))), ""),
+    "MPI.memory": (
+        lambda _: (
+            MPI.memory.frombuffer(bytearray(MINE)),
+            MPI.memory.frombuffer(bytearray(3)),
+        ),
+        "",
+    ),
     "None": (lambda _: (None, None), ""),
     "str": (lambda _: ("abc", bytearray(3)), ""),
     **{f"MPI.{name}": (of_type, name) for name in TYPES},
@@ -126,7 +144,9 @@ def local(mine, into, op):
 
 CALLS = {
     "Allreduce": world.Allreduce,
-    "Allreduce in place": lambda mine, into, op: world.Allreduce(MPI.IN_PLACE, into, op),
+    "Allreduce in place": lambda mine, into, op: world.Allreduce(
+        MPI.IN_PLACE, into, op
+    ),
     "Iallreduce": lambda mine, into, op: world.Iallreduce(mine, into, op).Wait(),
     "Reduce": world.Reduce,
     "Scan": world.Scan,

@@ -26,7 +26,10 @@ def build(program: Program, python: Path) -> str:
     if not program.build:
         return ""
     folder = BUILT / program.name
-    commands = [[_filled(word, program, python) for word in line.split()] for line in program.build]
+    commands = [
+        [_filled(word, program, python) for word in line.split()]
+        for line in program.build
+    ]
     wanted = "\n".join(" ".join(command) for command in commands)
     stamp = folder / _STAMP
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
@@ -37,12 +40,19 @@ def build(program: Program, python: Path) -> str:
     for command in commands:
         try:
             ran = subprocess.run(
-                command, cwd=folder, capture_output=True, text=True, env=_environ(program), check=False
+                command,
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                env=_environ(program),
+                check=False,
             )
         except OSError as error:
             return f"cannot be built: {command[0]}: {error.strerror}"
         if ran.returncode:
-            return f"cannot be built: {' '.join((ran.stdout + ran.stderr).split())[-300:]}"
+            return (
+                f"cannot be built: {' '.join((ran.stdout + ran.stderr).split())[-300:]}"
+            )
     stamp.write_text(wanted, encoding="utf-8")
     return ""
 

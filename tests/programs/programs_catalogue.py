@@ -39,7 +39,7 @@ class Program:
     stdin: str = ""
     environ: Mapping[str, str]
     masks: tuple[str, ...] = ()
-    """Regular expressions of what differs from run to run."""
+    """Regular expressions for words that differ from run to run."""
     drop: tuple[str, ...] = ()
     """Regular expressions of lines that do not count."""
     lines: tuple[str, ...] = ()
@@ -97,7 +97,10 @@ def _each(entry: dict[str, Any]) -> list[dict[str, Any]]:
             return [fill(one, item) for one in value]
         return value
 
-    return [{key: fill(value, item) for key, value in rest.items()} for item in entry["each"]]
+    return [
+        {key: fill(value, item) for key, value in rest.items()}
+        for item in entry["each"]
+    ]
 
 
 def _program(entry: dict[str, Any], masks: Mapping[str, str]) -> Program:
@@ -111,12 +114,27 @@ def _program(entry: dict[str, Any], masks: Mapping[str, str]) -> Program:
     for pattern in (*masks.values(), *entry.get("drop", ()), *entry.get("lines", ())):
         re.compile(pattern)
     lists: dict[str, Any] = {
-        key: tuple(entry[key]) for key in ("argv", "needs", "drop", "lines", "build") if key in entry
+        key: tuple(entry[key])
+        for key in ("argv", "needs", "drop", "lines", "build")
+        if key in entry
     }
-    plain = ("cwd", "stdin", "errors", "quiet", "code", "limit_s", "starts", "handles", "source", "smoke")
+    plain = (
+        "cwd",
+        "stdin",
+        "errors",
+        "quiet",
+        "code",
+        "limit_s",
+        "starts",
+        "handles",
+        "source",
+        "smoke",
+    )
     return Program(
         name=name,
-        layouts=tuple(Layout(layout) for layout in entry.get("layouts", DEFAULT_LAYOUTS)),
+        layouts=tuple(
+            Layout(layout) for layout in entry.get("layouts", DEFAULT_LAYOUTS)
+        ),
         own=entry.get("own", "mpich"),
         environ=dict(entry.get("environ", {})),
         masks=tuple(masks[mask] for mask in entry.get("masks", ())),
@@ -125,15 +143,21 @@ def _program(entry: dict[str, Any], masks: Mapping[str, str]) -> Program:
     )
 
 
-def chosen(programs: Sequence[Program], names: Sequence[str], *, smoke: bool = False) -> list[Program]:
+def chosen(
+    programs: Sequence[Program], names: Sequence[str], *, smoke: bool = False
+) -> list[Program]:
     """Those of such names, groups or patterns, or all. Raises ValueError: a name of none."""
     found = [program for program in programs if program.smoke or not smoke]
     for name in names:
-        if name != DIFFERENTIALS and not any(named(program.name, [name]) for program in found):
+        if name != DIFFERENTIALS and not any(
+            named(program.name, [name]) for program in found
+        ):
             raise ValueError(f"there is no program {name}")
     return [program for program in found if not names or named(program.name, names)]
 
 
 def named(program: str, names: Sequence[str]) -> bool:
     """Whether one of the names is the program's, its group's, or a pattern that matches."""
-    return any(fnmatchcase(program, name) or program.startswith(f"{name}.") for name in names)
+    return any(
+        fnmatchcase(program, name) or program.startswith(f"{name}.") for name in names
+    )

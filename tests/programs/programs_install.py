@@ -19,7 +19,14 @@ MPI4PY: Final = DEMO.parent.name.replace("-", "==")
 _COMPILED: Final = ("mpi4py-fft", "mpi4jax")
 """They need headers and libraries of other packages, so they come last."""
 # No dependency is looked for: requirements.txt names every package.
-_OPTIONS: Final = ("install", "--quiet", "--no-compile", "--no-deps", "--prefer-binary", "--disable-pip-version-check")
+_OPTIONS: Final = (
+    "install",
+    "--quiet",
+    "--no-compile",
+    "--no-deps",
+    "--prefer-binary",
+    "--disable-pip-version-check",
+)
 
 
 def demo() -> None:
@@ -28,7 +35,16 @@ def demo() -> None:
         return
     BUILD.mkdir(parents=True, exist_ok=True)
     _say(f"fetching the source distribution of {MPI4PY}")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mpi4py"]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--no-binary",
+        "mpi4py",
+    ]
     subprocess.run([*command, MPI4PY, "-d", str(BUILD)], check=True)
     shutil.unpack_archive(BUILD / f"{DEMO.parent.name}.tar.gz", BUILD)
 
@@ -62,13 +78,24 @@ def missing(python: Path, needs: Sequence[str]) -> list[str]:
     """Those of the distributions that the interpreter does not have."""
     program = "import sys\nfrom importlib.metadata import distributions\n"
     program += "print(*{d.metadata['Name'].lower().replace('_', '-') for d in distributions()}, sep='\\n')"
-    listed = subprocess.run([str(python), "-c", program], check=True, capture_output=True, text=True).stdout.split()
-    return sorted({need for need in needs if need.lower().replace("_", "-") not in listed})
+    listed = subprocess.run(
+        [str(python), "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
+    return sorted(
+        {need for need in needs if need.lower().replace("_", "-") not in listed}
+    )
 
 
-def _pip(python: Path, requirements: Sequence[str], environ: dict[str, str] | None = None) -> bool:
+def _pip(
+    python: Path, requirements: Sequence[str], environ: dict[str, str] | None = None
+) -> bool:
     command = [str(python), "-m", "pip", *_OPTIONS, *requirements]
-    ran = subprocess.run(command, env={**os.environ, **(environ or {})}, stderr=subprocess.DEVNULL, check=False)
+    ran = subprocess.run(
+        command,
+        env={**os.environ, **(environ or {})},
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
     return ran.returncode == 0
 
 

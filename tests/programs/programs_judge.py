@@ -23,19 +23,19 @@ _SHOWN: Final = 6
 
 @dataclass(frozen=True)
 class Reason:
-    """Why some programs differ, or are not installed."""
+    """Reasons for programs that differ or are not installed."""
 
     programs: tuple[str, ...]
     reason: str
     says: str = ""
-    """Regular expression of what the job of several vendors says then."""
+    """Regular expression for the output of the job of several vendors."""
     absent: bool = False
     """Whether they cannot be installed."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What one program on one layout came to."""
+    """The outcome of one program on one layout."""
 
     program: Program
     layout: str
@@ -53,11 +53,18 @@ def read_reasons(path: Path = REASONS) -> dict[str, Reason]:
     """
     reasons: dict[str, Reason] = {}
     for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("reason", []):
-        reason = Reason(tuple(entry["programs"]), entry["reason"], entry.get("says", ""), entry.get("absent", False))
+        reason = Reason(
+            tuple(entry["programs"]),
+            entry["reason"],
+            entry.get("says", ""),
+            entry.get("absent", False),
+        )
         if not reason.reason.strip():
             raise ValueError(f"{path.name}: {entry['programs']} have no reason")
         if not reason.says and not reason.absent:
-            raise ValueError(f"{path.name}: {entry['programs']} need a mark: what the job says")
+            raise ValueError(
+                f"{path.name}: {entry['programs']} need a mark: what the job says"
+            )
         re.compile(reason.says)
         for name in reason.programs:
             if name in reasons:
@@ -67,7 +74,7 @@ def read_reasons(path: Path = REASONS) -> dict[str, Reason]:
 
 
 def read_not_run(path: Path = REASONS) -> dict[str, str]:
-    """Why each program that is in no catalogue is not run. Raises ValueError: one has no reason."""
+    """Return the reason of each program outside all catalogues. Raises ValueError: one has none."""
     found: dict[str, str] = {}
     for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("not_run", []):
         if not entry["reason"].strip():
@@ -86,13 +93,23 @@ def seen(program: Program, ran: Ran) -> list[str]:
         text = re.sub(mask, "*", text)
     text = text.replace(socket.gethostname(), "<host>")
     lines = [line.rstrip() for line in text.splitlines()]
-    lines = [line for line in lines if line and not any(re.search(drop, line) for drop in program.drop)]
+    lines = [
+        line
+        for line in lines
+        if line and not any(re.search(drop, line) for drop in program.drop)
+    ]
     if program.lines:
-        lines = [line for line in lines if any(re.search(kept, line) for kept in program.lines)]
+        lines = [
+            line
+            for line in lines
+            if any(re.search(kept, line) for kept in program.lines)
+        ]
     return sorted(lines)
 
 
-def judge(program: Program, layout: str, ours: Ran, own: Ran, reason: Reason | None) -> Judged:
+def judge(
+    program: Program, layout: str, ours: Ran, own: Ran, reason: Reason | None
+) -> Judged:
     """The verdict on one program and layout; a reference that is not good is a fault, too."""
 
     def verdict(name: str, why: str = "") -> Judged:
@@ -100,32 +117,58 @@ def judge(program: Program, layout: str, ours: Ran, own: Ran, reason: Reason | N
 
     expected = seen(program, own)
     if own.code is None:
-        return verdict("fault", f"the reference did not end within {program.limit_s:.0f} s")
+        return verdict(
+            "fault", f"the reference did not end within {program.limit_s:.0f} s"
+        )
     if own.code != program.code:
-        return verdict("fault", f"the reference ended with {own.code}, not {program.code}: {_tail(own)}")
+        return verdict(
+            "fault",
+            f"the reference ended with {own.code}, not {program.code}: {_tail(own)}",
+        )
     if not expected and not program.quiet:
-        return verdict("fault", f"the reference printed nothing that counts: {_tail(own)}")
+        return verdict(
+            "fault", f"the reference printed nothing that counts: {_tail(own)}"
+        )
     if ours.code is None:
-        return verdict("fault", f"did not end within {program.limit_s:.0f} s: {_tail(ours)}")
+        return verdict(
+            "fault", f"did not end within {program.limit_s:.0f} s: {_tail(ours)}"
+        )
     difference = _difference(expected, seen(program, ours))
     if ours.code != own.code:
-        difference = f"exit code {ours.code}, not {own.code}: {difference or _tail(ours)}"
+        difference = (
+            f"exit code {ours.code}, not {own.code}: {difference or _tail(ours)}"
+        )
     if reason is not None and reason.absent:
-        return verdict("fault", f"is installed now: take it off {REASONS.name} ({reason.reason})")
+        return verdict(
+            "fault", f"is installed now: take it off {REASONS.name} ({reason.reason})"
+        )
     if reason is None:
         return verdict("fault", difference) if difference else verdict("same")
     if not difference:
-        return verdict("fault", f"no difference any more: take it off {REASONS.name} ({reason.reason})")
+        return verdict(
+            "fault",
+            f"no difference any more: take it off {REASONS.name} ({reason.reason})",
+        )
     if not re.search(reason.says, ours.out + ours.err):
-        return verdict("fault", f"differs, but does not say {reason.says!r}: {difference}; {_tail(ours)}")
+        return verdict(
+            "fault",
+            f"differs, but does not say {reason.says!r}: {difference}; {_tail(ours)}",
+        )
     return verdict("listed", reason.reason)
 
 
-def not_installed(program: Program, missing: Sequence[str], reason: Reason | None) -> Judged:
+def not_installed(
+    program: Program, missing: Sequence[str], reason: Reason | None
+) -> Judged:
     """The verdict on a program whose packages are not there: a fault unless that is listed."""
     names = ", ".join(missing)
     if reason is None or not reason.absent:
-        return Judged(program, "", "fault", f"{names} could not be installed, for which there is no reason")
+        return Judged(
+            program,
+            "",
+            "fault",
+            f"{names} could not be installed, for which there is no reason",
+        )
     return Judged(program, "", "not installed", f"{names}: {reason.reason}")
 
 
@@ -134,7 +177,9 @@ def unknown(reasons: Iterable[str], programs: Sequence[Program]) -> list[str]:
     return sorted(set(reasons) - {program.name for program in programs})
 
 
-def counts(judged: Sequence[Judged], not_run: Iterable[str] = ()) -> dict[str, Counter[str]]:
+def counts(
+    judged: Sequence[Judged], not_run: Iterable[str] = ()
+) -> dict[str, Counter[str]]:
     """By group: how many programs and layouts came to each verdict, and how many are not run."""
     found: dict[str, Counter[str]] = {}
     for one in judged:

@@ -51,12 +51,12 @@ class Ran:
     out: str
     err: str
     code: int | None
-    """Of client 0, or of the first client that failed; None: the job did not end in time."""
+    """Exit code of client 0, or of the first client that failed; None: the job hung."""
     seconds: float = 0.0
 
 
 REFERENCES: Final = 4
-"""Runs of a vendor alone; a library that hangs now and then is no fault of ours."""
+"""Runs of a vendor alone; a library that hangs now and then is not a fault of ours."""
 
 
 def reference(start: Callable[[], Ran]) -> Ran:
@@ -70,11 +70,20 @@ def reference(start: Callable[[], Ran]) -> Ran:
 class _Processes:
     """Processes of one job, with output in files: none outlives the ``with`` statement."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], stdin: str, limit_s: float) -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], stdin: str, limit_s: float
+    ) -> None:
         self._folder = folder
-        self._environ = {name: value for name, value in os.environ.items() if name not in _UNWANTED}
+        self._environ = {
+            name: value for name, value in os.environ.items() if name not in _UNWANTED
+        }
         self._mark = f"{_RUN}-{uuid.uuid4().hex}"
-        self._environ |= {**_ENVIRON, "IMPI_AUTH_KEY": "4200000000000000", **environ, _MARK: self._mark}
+        self._environ |= {
+            **_ENVIRON,
+            "IMPI_AUTH_KEY": "4200000000000000",
+            **environ,
+            _MARK: self._mark,
+        }
         self._stdin = stdin
         self._end = time.monotonic() + limit_s
         self._stack = ExitStack()
@@ -85,7 +94,9 @@ class _Processes:
         return self
 
     def __exit__(self, *_: object) -> None:
-        every = [process for process, _out, _err in self._parts] + ([self._server] if self._server else [])
+        every = [process for process, _out, _err in self._parts] + (
+            [self._server] if self._server else []
+        )
         for process in every:
             if process.poll() is None:
                 process.terminate()
@@ -97,14 +108,21 @@ class _Processes:
             process.wait()
         self._stack.close()
 
-    def start(self, argv: Sequence[str], environ: Mapping[str, str] | None = None, *, reads: bool = False) -> None:
+    def start(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str] | None = None,
+        *,
+        reads: bool = False,
+    ) -> None:
         """Start one; ``reads``: it gets the standard input of the job.
 
         Raises RuntimeError: :func:`end_all` was called.
         """
         if _ENDING.is_set():
             raise RuntimeError("this run of programs is at its end")
-        out, err, given = (self._stack.enter_context(tempfile.TemporaryFile()) for _ in range(3))  # noqa: SIM115
+        files = [tempfile.TemporaryFile() for _ in range(3)]  # noqa: SIM115
+        out, err, given = map(self._stack.enter_context, files)
         given.write(self._stdin.encode() if reads else b"")
         given.seek(0)
         process = subprocess.Popen(
@@ -122,7 +140,12 @@ class _Processes:
         """Start the server of a job; returns the first line of its output."""
         environ = {**self._environ, "PYTHONPATH": str(ROOT)}
         server = subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT, env=environ, start_new_session=True
+            argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=ROOT,
+            env=environ,
+            start_new_session=True,
         )
         self._server = server
         assert server.stdout is not None
@@ -132,12 +155,17 @@ class _Processes:
     def wait(self) -> list[int] | None:
         """The exit codes; None: time is up."""
         with suppress(subprocess.TimeoutExpired):
-            return [process.wait(max(0.1, self._end - time.monotonic())) for process, _out, _err in self._parts]
+            return [
+                process.wait(max(0.1, self._end - time.monotonic()))
+                for process, _out, _err in self._parts
+            ]
         return None
 
     def read(self) -> tuple[str, str]:
-        """What all of them have written to standard output and standard error."""
-        return _text([out for _, out, _ in self._parts]), _text([err for _, _, err in self._parts])
+        """Return standard output and standard error of all of them."""
+        return _text([out for _, out, _ in self._parts]), _text(
+            [err for _, _, err in self._parts]
+        )
 
 
 def end_all() -> None:
@@ -158,7 +186,10 @@ def _signal_marked(mark: str, number: int) -> bool:
     found = False
     for environ in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            if any(variable.startswith(wanted) for variable in environ.read_bytes().split(b"\0")):
+            if any(
+                variable.startswith(wanted)
+                for variable in environ.read_bytes().split(b"\0")
+            ):
                 os.kill(int(environ.parent.name), number)
                 found = True
     return found
@@ -178,18 +209,30 @@ def run(program: Program, python: Path, layout: Layout) -> Ran:
     A vendor alone that does not end runs once more: it is the reference, and hangs now and then.
     """
     first = run_once(program, python, layout)
-    return run_once(program, python, layout) if layout.own and first.code is None else first
+    return (
+        run_once(program, python, layout)
+        if layout.own and first.code is None
+        else first
+    )
 
 
 def run_once(program: Program, python: Path, layout: Layout) -> Ran:
     started = time.monotonic()
-    folders = {"demo": DEMO, "drivers": HERE / "drivers", "here": HERE, "built": BUILT / program.name}
+    folders = {
+        "demo": DEMO,
+        "drivers": HERE / "drivers",
+        "here": HERE,
+        "built": BUILT / program.name,
+    }
     command = [str(python), *(_filled(argument, folders) for argument in program.argv)]
     with (
         tempfile.TemporaryDirectory(prefix="program-") as name,
         tempfile.TemporaryDirectory(prefix="mpiexec-") as meeting,
         _Processes(
-            Path(_filled(program.cwd, folders) or name), program.environ, program.stdin, program.limit_s
+            Path(_filled(program.cwd, folders) or name),
+            program.environ,
+            program.stdin,
+            program.limit_s,
         ) as processes,
     ):
         if layout.own:
@@ -198,12 +241,17 @@ def run_once(program: Program, python: Path, layout: Layout) -> Ran:
             processes.start(command if program.starts else own, environ, reads=True)
         elif program.starts:
             folder = _mixed_mpiexec(layout, Path(meeting))
-            # What starts the jobs may import MPI itself, and is then a program of one vendor alone.
+            # The program that starts the jobs may import MPI, too, and then belongs to one vendor.
             _, environ = own_command(Layout(f"own:{layout.clients[0][0]}:1"), ())
             environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
             processes.start(command, environ, reads=True)
         else:
-            _start_clients(processes, layout, command, ["--handles", program.handles] if program.handles else [])
+            _start_clients(
+                processes,
+                layout,
+                command,
+                ["--handles", program.handles] if program.handles else [],
+            )
         codes = processes.wait()
         out, err = (text.replace(name, "<folder>") for text in processes.read())
     # Client 0 is what a script looks at, and stands first; but none may fail unseen.
@@ -214,18 +262,41 @@ def run_once(program: Program, python: Path, layout: Layout) -> Ran:
 def _mixed_mpiexec(layout: Layout, folder: Path) -> Path:
     """A folder for PATH, with an mpiexec that makes each rank a client of its own."""
     vendors = ",".join(vendor for vendor, _ in layout.clients)
-    mixed = [f"PYTHONPATH={ROOT}", sys.executable, str(HERE / "drivers" / "mixed_mpiexec.py"), vendors]
+    mixed = [
+        f"PYTHONPATH={ROOT}",
+        sys.executable,
+        str(HERE / "drivers" / "mixed_mpiexec.py"),
+        vendors,
+    ]
     for name in ("mpiexec", "mpirun"):
-        (folder / name).write_text(f'#!/bin/sh\nexec env {shlex.join(mixed)} "$@"\n', encoding="utf-8")
+        (folder / name).write_text(
+            f'#!/bin/sh\nexec env {shlex.join(mixed)} "$@"\n', encoding="utf-8"
+        )
         (folder / name).chmod(0o755)
     return folder
 
 
-def _start_clients(processes: _Processes, layout: Layout, command: Sequence[str], options: Sequence[str]) -> None:
+def _start_clients(
+    processes: _Processes,
+    layout: Layout,
+    command: Sequence[str],
+    options: Sequence[str],
+) -> None:
     impirun = [sys.executable, "-m", "impi.cli.impirun"]
-    where = processes.serve([*impirun, "-server", str(len(layout.clients)), "--interface", "127.0.0.1"])
+    where = processes.serve(
+        [*impirun, "-server", str(len(layout.clients)), "--interface", "127.0.0.1"]
+    )
     for number, (vendor, procs) in enumerate(layout.clients):
-        client = [*impirun, "-client", str(number), where, "-np", str(procs), "--vendor", vendor]
+        client = [
+            *impirun,
+            "-client",
+            str(number),
+            where,
+            "-np",
+            str(procs),
+            "--vendor",
+            vendor,
+        ]
         processes.start([*client, *options, *command], reads=number == 0)
 
 

@@ -35,7 +35,9 @@ class Difference:
 
     def covers(self, key: str, ours: str, theirs: str) -> bool:
         named = any(fnmatchcase(key, pattern) for pattern in self.keys)
-        return named and fnmatchcase(ours, self.ours) and fnmatchcase(theirs, self.theirs)
+        return (
+            named and fnmatchcase(ours, self.ours) and fnmatchcase(theirs, self.theirs)
+        )
 
 
 def read_differences(path: Path, program: str) -> list[Difference]:
@@ -45,7 +47,15 @@ def read_differences(path: Path, program: str) -> list[Difference]:
         if not entry["reason"].strip():
             raise ValueError(f"{path.name}: {entry['key']} has no reason")
         if entry["program"] == program:
-            found.append(Difference(program, tuple(entry["key"]), entry["ours"], entry["theirs"], entry["reason"]))
+            found.append(
+                Difference(
+                    program,
+                    tuple(entry["key"]),
+                    entry["ours"],
+                    entry["theirs"],
+                    entry["reason"],
+                )
+            )
     return found
 
 
@@ -55,7 +65,9 @@ def outcomes(text: str) -> dict[str, str]:
     return {key: outcome for key, _, outcome in pairs if key}
 
 
-def faults(ours: dict[str, str], theirs: dict[str, str], known: list[Difference]) -> list[str]:
+def faults(
+    ours: dict[str, str], theirs: dict[str, str], known: list[Difference]
+) -> list[str]:
     """One sentence for each difference that is not known, and for each known one that is none."""
     differing = {
         key: (ours.get(key, "not there"), theirs.get(key, "not there"))
@@ -69,9 +81,17 @@ def faults(ours: dict[str, str], theirs: dict[str, str], known: list[Difference]
     ]
     for difference in known:
         for pattern in difference.keys:
-            one = Difference(difference.program, (pattern,), difference.ours, difference.theirs, difference.reason)
+            one = Difference(
+                difference.program,
+                (pattern,),
+                difference.ours,
+                difference.theirs,
+                difference.reason,
+            )
             if not any(one.covers(key, *pair) for key, pair in differing.items()):
-                found.append(f"{pattern} differs nowhere: take it off the list ({difference.reason})")
+                found.append(
+                    f"{pattern} differs nowhere: take it off the list ({difference.reason})"
+                )
     return found
 
 
@@ -84,11 +104,24 @@ KNOWN: Final = [Difference("p", ("b*",), "1", "2", "because")]
         ({"a": "1", "b": "1"}, {"a": "1", "b": "2"}, []),
         ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, ["a: 1, but 2 in mpi4py"]),
         ({"a": "1", "b": "1"}, {"b": "2"}, ["a: 1, but not there in mpi4py"]),
-        ({"b": "3"}, {"b": "2"}, ["b: 3, but 2 in mpi4py", "b* differs nowhere: take it off the list (because)"]),
-        ({"b": "2"}, {"b": "2"}, ["b* differs nowhere: take it off the list (because)"]),
+        (
+            {"b": "3"},
+            {"b": "2"},
+            [
+                "b: 3, but 2 in mpi4py",
+                "b* differs nowhere: take it off the list (because)",
+            ],
+        ),
+        (
+            {"b": "2"},
+            {"b": "2"},
+            ["b* differs nowhere: take it off the list (because)"],
+        ),
     ],
 )
-def test_faults(ours: dict[str, str], theirs: dict[str, str], expected: list[str]) -> None:
+def test_faults(
+    ours: dict[str, str], theirs: dict[str, str], expected: list[str]
+) -> None:
     assert faults(ours, theirs, KNOWN) == expected
 
 
@@ -100,13 +133,24 @@ def test_outcomes() -> None:
 def of_mpich(program: str) -> dict[str, str]:
     """Outcome by key of a program on MPICH alone."""
     argv, environ = own_command(REFERENCE, [str(HERE / f"{program}.py")])
-    done = subprocess.run(argv, env={**os.environ, **environ}, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        argv,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+    )
     return outcomes(done.stdout)
 
 
 @pytest.mark.parametrize("clients", [["pure:1", "pure:1"], ["mpich:2"]], ids="+".join)
-@pytest.mark.parametrize("program", ["differential_types", "differential_arguments", "differential_grids"])
-def test_nothing_differs_that_is_not_listed(program: str, clients: list[str], run_job: Callable[..., object]) -> None:
+@pytest.mark.parametrize(
+    "program", ["differential_types", "differential_arguments", "differential_grids"]
+)
+def test_nothing_differs_that_is_not_listed(
+    program: str, clients: list[str], run_job: Callable[..., object]
+) -> None:
     expected = of_mpich(program)
     assert len(expected) > 3000
     ours = run_job([str(HERE / f"{program}.py")], clients)

@@ -40,7 +40,9 @@ limits = st.none() | st.integers(1, 2**40)
 @given(
     st.dictionaries(
         st.sampled_from(sorted(ALGORITHMS)),
-        st.lists(st.builds(Rule, st.just("specification"), limits, limits), max_size=5).map(tuple),
+        st.lists(
+            st.builds(Rule, st.just("specification"), limits, limits), max_size=5
+        ).map(tuple),
     )
 )
 def test_a_table_comes_back(rules: dict[str, tuple[Rule, ...]]) -> None:
@@ -61,21 +63,60 @@ def test_what_is_for_people_is_left_alone() -> None:
         ("[" * 100000, "no JSON: "),
         ("[]", 'its "format" is null, not "impi tuning 1": make one with impi tune'),
         ('{"format": "impi tuning 2"}', 'its "format" is "impi tuning 2", not'),
-        (json.dumps({"format": FORMAT}), 'its "decisions" are no object of lists'),
-        (json.dumps({"format": FORMAT, "decisions": {"bcast": 1}}), 'its "decisions" are no object of lists'),
-        (text(gather=[]), "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, redu"),
-        (text(bcast=[{}]), 'decision 1 for bcast is no object with an "algorithm"'),
-        (text(bcast=[{"algorithm": "flat"}, 3]), "decision 2 for bcast is no object"),
-        (text(bcast=[{"algorithm": "tree"}]), "decision 1 for bcast is 'tree', but the choices are specification, fl"),
-        (text(reduce=[{"algorithm": "chain"}]), "is 'chain', but the choices are specification, flat, binomial, eli"),
-        (text(bcast=[{"algorithm": "flat", "bytes": 3}]), "decision 1 for bcast has a 'bytes'; what it may have is al"),
-        (text(bcast=[{"algorithm": "flat", "octets": -1}]), '"octets" is -1, but must be a number from 0'),
-        (text(bcast=[{"algorithm": "flat", "octets": "9"}]), '"octets" is "9", but must be a number from 0'),
-        (text(bcast=[{"algorithm": "flat", "clients": 0}]), '"clients" is 0, but must be a number from 1'),
-        (text(bcast=[{"algorithm": "flat", "segment": True}]), '"segment" is true, but must'),
-        (text(bcast=[{"algorithm": "flat", "segment": None}]), '"segment" is null, but must'),
-        (text(scatter=[{"algorithm": "flat", "segment": 9}]), 'a flat scatter has no "segment"'),
-        (text(bcast=[{"algorithm": "flat"}] * 1001), "1001 decisions for bcast are more than 1000"),
+        (json.dumps({"format": FORMAT}), 'its "decisions" are not an object of lists'),
+        (
+            json.dumps({"format": FORMAT, "decisions": {"bcast": 1}}),
+            'its "decisions" are not an object of lists',
+        ),
+        (
+            text(gather=[]),
+            "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, redu",
+        ),
+        (text(bcast=[{}]), 'decision 1 for bcast is not an object with an "algorithm"'),
+        (
+            text(bcast=[{"algorithm": "flat"}, 3]),
+            "decision 2 for bcast is not an object",
+        ),
+        (
+            text(bcast=[{"algorithm": "tree"}]),
+            "decision 1 for bcast is 'tree', but the choices are specification, fl",
+        ),
+        (
+            text(reduce=[{"algorithm": "chain"}]),
+            "is 'chain', but the choices are specification, flat, binomial, eli",
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "bytes": 3}]),
+            "decision 1 for bcast has a 'bytes'; what it may have is al",
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "octets": -1}]),
+            '"octets" is -1, but must be a number from 0',
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "octets": "9"}]),
+            '"octets" is "9", but must be a number from 0',
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "clients": 0}]),
+            '"clients" is 0, but must be a number from 1',
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "segment": True}]),
+            '"segment" is true, but must',
+        ),
+        (
+            text(bcast=[{"algorithm": "flat", "segment": None}]),
+            '"segment" is null, but must',
+        ),
+        (
+            text(scatter=[{"algorithm": "flat", "segment": 9}]),
+            'a flat scatter has no "segment"',
+        ),
+        (
+            text(bcast=[{"algorithm": "flat"}] * 1001),
+            "1001 decisions for bcast are more than 1000",
+        ),
     ],
 )
 def test_texts_that_are_no_tables(wrong: str, sentence: str) -> None:

@@ -17,9 +17,21 @@ from impi.protocol.proofs import hmac, sha256
 @pytest.mark.parametrize(
     ("key", "text", "digest"),
     [  # RFC 4231, 4.2, 4.3, 4.4 and 4.8
-        (b"\x0b" * 20, b"Hi There", "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"),
-        (b"Jefe", b"what do ya want for nothing?", "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"),
-        (b"\xaa" * 20, b"\xdd" * 50, "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"),
+        (
+            b"\x0b" * 20,
+            b"Hi There",
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7",
+        ),
+        (
+            b"Jefe",
+            b"what do ya want for nothing?",
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",
+        ),
+        (
+            b"\xaa" * 20,
+            b"\xdd" * 50,
+            "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe",
+        ),
         (
             b"\xaa" * 131,
             b"This is a test using a larger than block-size key and a larger than block-size data. The key needs to "
@@ -40,5 +52,7 @@ def test_the_standard_library_has_the_same(key: bytes, text: bytes) -> None:
 
 def test_openssl_is_not_loaded() -> None:
     program = "import impi.protocol.startup.client, impi.protocol.startup.server, sys; print('_hashlib' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
     assert out == "False\n"

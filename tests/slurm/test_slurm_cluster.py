@@ -52,7 +52,9 @@ def lab() -> Iterator[SlurmLab]:
 def check_sum(lab: SlurmLab, first: str, second: str) -> None:
     ended = lab.wait(lab.submit(f"--vendor {first} sum.py : --vendor {second} sum.py"))
     assert (ended.state, ended.code) == ("COMPLETED", 0), ended.output
-    told = sorted(line.split() for line in ended.output.splitlines() if line.startswith("rank"))
+    told = sorted(
+        line.split() for line in ended.output.splitlines() if line.startswith("rank")
+    )
     assert [words[1] for words in told] == list("012345"), ended.output
     assert {words[3] for words in told} == {"6"}
     assert {words[-1] for words in told[:3]} == {"left1", "left2"}, ended.output
@@ -61,18 +63,30 @@ def check_sum(lab: SlurmLab, first: str, second: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("mpich", "openmpi"), ("openmpi", "pure"), ("pure", "mpich"), ("openmpi", "mpich")]
+    ("first", "second"),
+    [
+        ("mpich", "openmpi"),
+        ("openmpi", "pure"),
+        ("pure", "mpich"),
+        ("openmpi", "mpich"),
+    ],
 )
-def test_two_libraries_on_two_partitions(lab: SlurmLab, first: str, second: str) -> None:
+def test_two_libraries_on_two_partitions(
+    lab: SlurmLab, first: str, second: str
+) -> None:
     check_sum(lab, first, second)
 
 
 def test_srun_starts_the_procs_of_a_client(lab: SlurmLab) -> None:
     ended = lab.wait(lab.submit("sum.py", TASKS))
     assert (ended.state, ended.code) == ("COMPLETED", 0), ended.output
-    told = sorted(line.split() for line in ended.output.splitlines() if line.startswith("rank"))
+    told = sorted(
+        line.split() for line in ended.output.splitlines() if line.startswith("rank")
+    )
     assert [words[1] for words in told] == list("0123"), ended.output
-    assert [words[-1] for words in told] == ["left1", "left1", "left2", "left1"], ended.output
+    assert [words[-1] for words in told] == ["left1", "left1", "left2", "left1"], (
+        ended.output
+    )
     assert lab.left_over() == []
 
 
@@ -109,19 +123,37 @@ def check_ends_soon(lab: SlurmLab, job: str, began: float) -> Ended:
 def test_a_node_that_drains_keeps_its_job(lab: SlurmLab) -> None:
     job = lab.submit("waits.py : waits.py")
     lab.await_lines("up", 6)
-    lab.run("head", "scontrol", "update", "nodename=right2", "state=drain", "reason=test", user="root")
+    lab.run(
+        "head",
+        "scontrol",
+        "update",
+        "nodename=right2",
+        "state=drain",
+        "reason=test",
+        user="root",
+    )
     lab.run("left1", "touch", "go")
     try:
         assert (lab.wait(job).state, lab.left_over()) == ("COMPLETED", [])
     finally:
-        lab.run("head", "scontrol", "update", "nodename=right2", "state=resume", user="root")
+        lab.run(
+            "head", "scontrol", "update", "nodename=right2", "state=resume", user="root"
+        )
 
 
 def test_a_node_that_is_set_down_ends_the_job(lab: SlurmLab) -> None:
     job = lab.submit("hang.py : hang.py")
     lab.await_lines("up", 6)
     began = time.monotonic()
-    lab.run("head", "scontrol", "update", "nodename=right2", "state=down", "reason=test", user="root")
+    lab.run(
+        "head",
+        "scontrol",
+        "update",
+        "nodename=right2",
+        "state=down",
+        "reason=test",
+        user="root",
+    )
     ended = check_ends_soon(lab, job, began)
     assert "Node failure on right2" in ended.output
     await_idle(lab)  # slurmd has registered the node again
@@ -134,4 +166,7 @@ def test_a_node_whose_slurmd_is_killed_is_named(lab: SlurmLab) -> None:
     began = time.monotonic()
     lab.containers["right2"].kill()
     ended = check_ends_soon(lab, job, began)
-    assert "the starter of node right2 has not answered for 2 s, while the job was running" in ended.output
+    assert (
+        "the starter of node right2 has not answered for 2 s, while the job was running"
+        in ended.output
+    )

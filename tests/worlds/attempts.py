@@ -14,15 +14,21 @@ from impi.lab.run.recipe import Mutation
 from impi.lab.run.schedule import judge_cell
 
 
-def attempt(backend: Backend, cell: Cell, limits: Limits, mutation: Mutation | None, name: str) -> tuple[Seen, Verdict]:
+def attempt(
+    backend: Backend, cell: Cell, limits: Limits, mutation: Mutation | None, name: str
+) -> tuple[Seen, Verdict]:
     """Run the cell; again where the lab says that the machine was too busy to tell."""
     for _ in range(3):
         lab = backend.open(cell.vendors, cell.topology, run=name)
         try:
-            seen = run_cell(prepare(lab, name), cell, limits, threading.Event(), mutation)
+            seen = run_cell(
+                prepare(lab, name), cell, limits, threading.Event(), mutation
+            )
         finally:
             lab.close()
         verdict = judge_cell(cell, seen)
-        if not (verdict.outcome == "error" and "the machine is too busy" in verdict.reason):
+        if not (
+            verdict.outcome == "error" and "the machine is too busy" in verdict.reason
+        ):
             break
     return seen, verdict

@@ -37,12 +37,23 @@ def compile_program(folder: Path, name: str, abi: str, *flags: str) -> str:
         abi: see :data:`HEADERS`.
         flags: for the compiler.
     """
-    out = folder / "-".join((name, abi, *flags)).replace("=", "-").replace("/", "_")  # env would take it for a variable
-    source = str(PROGRAMS / f"{name}.c")
+    return compile_source(folder, PROGRAMS / f"{name}.c", abi, *flags)
+
+
+def compile_source(folder: Path, text: Path, abi: str, *flags: str) -> str:
+    """As :func:`compile_program`, of any source."""
+    # env would take a name with = for a variable
+    out = folder / "-".join((text.stem, abi, *flags)).replace("=", "-").replace(
+        "/", "_"
+    )
+    source = str(text)
     if out.exists():
         return str(out)
     if abi == "impicc":
-        subprocess.run(impicc.command_of([*_FLAGS, *flags, "-o", str(out), source], os.environ), check=True)
+        subprocess.run(
+            impicc.command_of([*_FLAGS, *flags, "-o", str(out), source], os.environ),
+            check=True,
+        )
         return str(out)
     header = ROOT / ".mpi" / HEADERS[abi]
     if not header.exists():
@@ -54,7 +65,12 @@ def compile_program(folder: Path, name: str, abi: str, *flags: str) -> str:
             shutil.copy(header, include / "mpi.h")
         else:
             include.symlink_to(header.parent)
-    library = ROOT / ".mpi" / _OWN[abi] if abi in _OWN else build.library(abi, os.environ)
+    library = (
+        ROOT / ".mpi" / _OWN[abi] if abi in _OWN else build.library(abi, os.environ)
+    )
     more = ["-Wl,--allow-shlib-undefined", *flags]
-    subprocess.run(["cc", *_FLAGS, f"-I{include}", "-o", str(out), source, str(library), *more], check=True)
+    subprocess.run(
+        ["cc", *_FLAGS, f"-I{include}", "-o", str(out), source, str(library), *more],
+        check=True,
+    )
     return str(out)

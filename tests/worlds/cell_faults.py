@@ -1,4 +1,4 @@
-"""What may be wrong in a forged job, and the item that catches it."""
+"""Faults of a forged job, and the item that catches each."""
 
 from __future__ import annotations
 
@@ -65,7 +65,10 @@ def silent_vendor(job: Job) -> None:
 
 def no_local_messages(job: Job) -> None:
     for rank in (0, 1):
-        job.done[rank] = {**job.done[rank], "local": {"vendor": "mpich", "size": 2, "messages": 0}}
+        job.done[rank] = {
+            **job.done[rank],
+            "local": {"vendor": "mpich", "size": 2, "messages": 0},
+        }
 
 
 def another_disk(job: Job) -> None:
@@ -86,7 +89,10 @@ def one_report_less(job: Job) -> None:
 
 
 def wrong_check(job: Job) -> None:
-    job.done[3] = {**job.done[3], "failures": [{"check": "octets", "expected": "01", "actual": "02"}]}
+    job.done[3] = {
+        **job.done[3],
+        "failures": [{"check": "octets", "expected": "01", "actual": "02"}],
+    }
 
 
 def fewer_checks(job: Job) -> None:
@@ -111,7 +117,10 @@ def swapped(job: Job) -> None:
     def little(data: bytes) -> bytes:
         return b"".join(data[i : i + 8][::-1] for i in range(0, len(data), 8))
 
-    job.messages = [replace(m, payload=little(m.payload or b"")) if m.tag == 8 else m for m in job.messages]
+    job.messages = [
+        replace(m, payload=little(m.payload or b"")) if m.tag == 8 else m
+        for m in job.messages
+    ]
 
 
 def one_message_twice(job: Job) -> None:
@@ -123,11 +132,15 @@ def unknown_tag(job: Job) -> None:
 
 
 def tag_of_16_bits(job: Job) -> None:
-    job.messages = [replace(m, tag=m.tag & 7) if m.tag == 8 else m for m in job.messages]
+    job.messages = [
+        replace(m, tag=m.tag & 7) if m.tag == 8 else m for m in job.messages
+    ]
 
 
 def unknown_context(job: Job) -> None:
-    job.messages.append(replace(next(m for m in job.messages if m.tag == 110), cid=2003))
+    job.messages.append(
+        replace(next(m for m in job.messages if m.tag == 110), cid=2003)
+    )
 
 
 def wrong_lsrank(job: Job) -> None:
@@ -160,7 +173,8 @@ def early_protoack(job: Job) -> None:
 
 
 def no_credit(job: Job) -> None:
-    job.ackmark = job.hiwater = 2  # ranks 1 and 3 send three messages; 3's channel is opened first
+    # Ranks 1 and 3 send three messages; 3's channel is opened first
+    job.ackmark = job.hiwater = 2
     for src, dest in ((2, 1), (0, 3), (2, 0), (0, 2)):
         job.extra[src, dest] = job.packet(2, src, dest)
 
@@ -191,7 +205,9 @@ def no_status(job: Job) -> None:
 
 
 def bad_impirun(job: Job) -> None:
-    job.clients[1] = Completed(argv=(), code=1, stdout=b"", stderr=b"impirun: something\n")
+    job.clients[1] = Completed(
+        argv=(), code=1, stdout=b"", stderr=b"impirun: something\n"
+    )
 
 
 def bad_server(job: Job) -> None:
@@ -211,11 +227,15 @@ def leaves_a_process(job: Job) -> None:
 
 
 def leaves_a_child(job: Job) -> None:
-    job.clients[0] = Completed(argv=(), code=0, stdout=b"", stderr=b"", leftovers=("sleep 7",))
+    job.clients[0] = Completed(
+        argv=(), code=0, stdout=b"", stderr=b"", leftovers=("sleep 7",)
+    )
 
 
 def no_address(job: Job) -> None:
-    job.server = Completed(argv=(), code=2, stdout=b"Usage:\n", stderr=b"Error: no method\n")
+    job.server = Completed(
+        argv=(), code=2, stdout=b"Usage:\n", stderr=b"Error: no method\n"
+    )
 
 
 FAULTS = [
@@ -268,7 +288,9 @@ FAULTS = [
 ]
 
 
-def log(number: int, name: str, began: float, ended: float, **more: object) -> list[dict]:
+def log(
+    number: int, name: str, began: float, ended: float, **more: object
+) -> list[dict]:
     common = {"n": number, "do": name, "t": began, "comm": "MPI_COMM_WORLD"}
     return [{**common, **more}, {"n": number, "t": ended}]
 

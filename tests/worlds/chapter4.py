@@ -35,7 +35,10 @@ def layouts(size: int) -> Iterator[tuple[int, ...]]:
     seen = set()
     rng = random.Random(size)
     for nclients in range(1, min(6, size) + 1):
-        mixed = [*range(nclients), *(rng.randrange(nclients) for _ in range(size - nclients))]
+        mixed = [
+            *range(nclients),
+            *(rng.randrange(nclients) for _ in range(size - nclients)),
+        ]
         rng.shuffle(mixed)
         for clients in (
             tuple(rank * nclients // size for rank in range(size)),
@@ -64,11 +67,15 @@ def clear_low(v: int) -> int:
 class Participants:
     """Root and masters as tree vertices, and the edges (child, parent) between them."""
 
-    def __init__(self, clients: Sequence[int], root: int, limit: int, clear: object) -> None:
+    def __init__(
+        self, clients: Sequence[int], root: int, limit: int, clear: object
+    ) -> None:
         self.groups = members_by_master(clients)
         n = len(self.groups)
         [home] = [m for m, group in enumerate(self.groups) if root in group]
-        self.rank = [root if m == home else group[0] for m, group in enumerate(self.groups)]
+        self.rank = [
+            root if m == home else group[0] for m, group in enumerate(self.groups)
+        ]
         self.home = home
         if n <= limit:
             self.parent = {m: home for m in range(n) if m != home}
@@ -78,7 +85,11 @@ class Participants:
     def below(self, master: int) -> list[int]:
         """This master and all under it, in rotated order."""
         n = len(self.groups)
-        return [m for m in ((self.home + v) % n for v in range(n)) if self._leads_to(m, master)]
+        return [
+            m
+            for m in ((self.home + v) % n for v in range(n))
+            if self._leads_to(m, master)
+        ]
 
     def _leads_to(self, m: int, master: int) -> bool:
         while m != master:
@@ -103,7 +114,12 @@ def bcast(clients: Sequence[int], root: int, limit: int) -> list[Wire]:
 def _upwards(clients: Sequence[int], root: int, limit: int, tag: int) -> list[Wire]:
     who = Participants(clients, root, limit, clear_low)
     return [
-        (who.rank[m], who.rank[p], tag, tuple(r for b in who.below(m) for r in who.groups[b]))
+        (
+            who.rank[m],
+            who.rank[p],
+            tag,
+            tuple(r for b in who.below(m) for r in who.groups[b]),
+        )
         for m, p in who.parent.items()
     ]
 
@@ -117,23 +133,34 @@ def reduce_commutative(clients: Sequence[int], root: int, limit: int) -> list[Wi
 
 
 def everybody_to_root(clients: Sequence[int], root: int, tag: int) -> list[Wire]:
-    return [(r, root, tag, (r,)) for r in range(len(clients)) if clients[r] != clients[root]]
+    return [
+        (r, root, tag, (r,)) for r in range(len(clients)) if clients[r] != clients[root]
+    ]
 
 
 def root_to_everybody(clients: Sequence[int], root: int, tag: int) -> list[Wire]:
-    return [(root, r, tag, (r,)) for r in range(len(clients)) if clients[r] != clients[root]]
+    return [
+        (root, r, tag, (r,)) for r in range(len(clients)) if clients[r] != clients[root]
+    ]
 
 
 def root_to_masters(clients: Sequence[int], root: int) -> list[Wire]:
     groups = members_by_master(clients)
-    return [(root, group[0], 150, tuple(group)) for group in groups if root not in group]
+    return [
+        (root, group[0], 150, tuple(group)) for group in groups if root not in group
+    ]
 
 
 def masters_to_masters(clients: Sequence[int]) -> list[Wire]:
     """The content: source and destination of every piece, one after the other."""
     groups = members_by_master(clients)
     return [
-        (a[0], b[0], 170, tuple(rank for source in a for dest in b for rank in (source, dest)))
+        (
+            a[0],
+            b[0],
+            170,
+            tuple(rank for source in a for dest in b for rank in (source, dest)),
+        )
         for a in groups
         for b in groups
         if a is not b
@@ -142,8 +169,17 @@ def masters_to_masters(clients: Sequence[int]) -> list[Wire]:
 
 def every_pair(clients: Sequence[int], tag: int) -> list[Wire]:
     n = len(clients)
-    return [(a, b, tag, (a, b)) for a in range(n) for b in range(n) if clients[a] != clients[b]]
+    return [
+        (a, b, tag, (a, b))
+        for a in range(n)
+        for b in range(n)
+        if clients[a] != clients[b]
+    ]
 
 
 def chain(clients: Sequence[int]) -> list[Wire]:
-    return [(r, r + 1, 200, tuple(range(r + 1))) for r in range(len(clients) - 1) if clients[r] != clients[r + 1]]
+    return [
+        (r, r + 1, 200, tuple(range(r + 1)))
+        for r in range(len(clients) - 1)
+        if clients[r] != clients[r + 1]
+    ]

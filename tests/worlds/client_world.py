@@ -14,13 +14,19 @@ HERE = addresses.from_text("127.0.0.1")
 
 
 def job_of(*sizes: int, resilient: bool = False) -> Job:
-    """A job of clients with so many procs each, every proc a host of its own."""
+    """A job of clients with a number of procs each, every proc a host of its own."""
     clients = [client for client, size in enumerate(sizes) for _ in range(size)]
     return Job(
         version=RESILIENT_VERSION if resilient else (0, 0),
         nclients=len(sizes),
-        hosts=tuple(Host(index=i, client=c, ipv6=HERE, port=1000 + i, procs=(i,)) for i, c in enumerate(clients)),
-        procs=tuple(Proc(rank=i, client=c, host=i, ipv6=HERE, pid=i) for i, c in enumerate(clients)),
+        hosts=tuple(
+            Host(index=i, client=c, ipv6=HERE, port=1000 + i, procs=(i,))
+            for i, c in enumerate(clients)
+        ),
+        procs=tuple(
+            Proc(rank=i, client=c, host=i, ipv6=HERE, pid=i)
+            for i, c in enumerate(clients)
+        ),
         maxdatalen=1,
         tag_ub=1,
         xsize=1,

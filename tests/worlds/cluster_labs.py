@@ -24,6 +24,8 @@ LAB = "20261126T070000-AB12-c0ffee"
 
 
 def jobs(tmp_path: Path, lab: str = LAB, ttl_s: float = 3600.0) -> Jobs:
-    access = lease("kubernetes", "a run", ["mpich", "openmpi"], SHAPE, Terms(ttl_s=ttl_s), lab=lab)
+    access = lease(
+        "kubernetes", "a run", ["mpich", "openmpi"], SHAPE, Terms(ttl_s=ttl_s), lab=lab
+    )
     labels = new_labels(access, "")
     return Jobs(KubernetesCluster(), lab, labels, Login.make(tmp_path), "Never")

@@ -36,7 +36,9 @@ class DockerWorkers:
         except ImageNotFound:
             return False
 
-    def run(self, pod: Object, secrets: Mapping[str, Object], services: list[Object]) -> tuple[str, str]:
+    def run(
+        self, pod: Object, secrets: Mapping[str, Object], services: list[Object]
+    ) -> tuple[str, str]:
         spec, name = pod["spec"], pod["metadata"]["name"]
         (container,) = spec["containers"]
         security = spec.get("securityContext", {})
@@ -47,7 +49,11 @@ class DockerWorkers:
             if "nodePort" in port
         }
         # The names of headless Services.
-        names = [each["metadata"]["name"] for each in services if each["spec"].get("clusterIP") == "None"]
+        names = [
+            each["metadata"]["name"]
+            for each in services
+            if each["spec"].get("clusterIP") == "None"
+        ]
         attached = self._client.api.create_endpoint_config(aliases=names)
         made = self._client.containers.create(
             container["image"],
@@ -55,10 +61,14 @@ class DockerWorkers:
             entrypoint=container.get("command"),
             command=container.get("args"),
             environment=_environment(container, secrets),
-            user=f"{security.get('runAsUser', '')}:{security.get('runAsGroup', '')}".strip(":"),
+            user=f"{security.get('runAsUser', '')}:{security.get('runAsGroup', '')}".strip(
+                ":"
+            ),
             hostname=spec.get("hostname", name),
             working_dir=container.get("workingDir"),
-            cap_drop=container.get("securityContext", {}).get("capabilities", {}).get("drop", []),
+            cap_drop=container.get("securityContext", {})
+            .get("capabilities", {})
+            .get("drop", []),
             security_opt=["no-new-privileges"],
             shm_size=256 << 20,
             ports=published,
@@ -68,14 +78,21 @@ class DockerWorkers:
         for volume in spec.get("volumes", ()):
             if "secret" in volume:
                 files = secrets[volume["secret"]["secretName"]]["data"]
-                mode, group = volume["secret"].get("defaultMode", 0o644), security.get("fsGroup", 0)
+                mode, group = (
+                    volume["secret"].get("defaultMode", 0o644),
+                    security.get("fsGroup", 0),
+                )
                 for mount in container["volumeMounts"]:
                     if mount["name"] == volume["name"]:
                         octets = base64.b64decode(files[mount["subPath"]])
-                        made.put_archive("/", _file(mount["mountPath"], octets, mode, group))
+                        made.put_archive(
+                            "/", _file(mount["mountPath"], octets, mode, group)
+                        )
         made.start()
         made.reload()
-        return str(made.attrs["NetworkSettings"]["Networks"][_NETWORK]["IPAddress"]), HOST
+        return str(
+            made.attrs["NetworkSettings"]["Networks"][_NETWORK]["IPAddress"]
+        ), HOST
 
     def wait(self, pod: str) -> int:
         try:
@@ -99,7 +116,10 @@ class DockerWorkers:
         self._lost.add(pod)
 
     def running(self) -> list[str]:
-        return [str(each.name) for each in self._client.containers.list(filters={"network": _NETWORK})]
+        return [
+            str(each.name)
+            for each in self._client.containers.list(filters={"network": _NETWORK})
+        ]
 
     def close(self) -> None:
         self._network.reload()
@@ -109,7 +129,9 @@ class DockerWorkers:
         self._network.remove()
 
     def _mine(self) -> list[Any]:
-        return list(self._client.containers.list(all=True, filters={"network": _NETWORK}))
+        return list(
+            self._client.containers.list(all=True, filters={"network": _NETWORK})
+        )
 
 
 def _environment(container: Object, secrets: Mapping[str, Object]) -> dict[str, str]:
@@ -117,7 +139,9 @@ def _environment(container: Object, secrets: Mapping[str, Object]) -> dict[str, 
     for variable in container.get("env", ()):
         if "valueFrom" in variable:
             wanted = variable["valueFrom"]["secretKeyRef"]
-            found[variable["name"]] = base64.b64decode(secrets[wanted["name"]]["data"][wanted["key"]]).decode()
+            found[variable["name"]] = base64.b64decode(
+                secrets[wanted["name"]]["data"][wanted["key"]]
+            ).decode()
         else:
             found[variable["name"]] = variable["value"]
     return found

@@ -34,7 +34,7 @@ class Message:
 @dataclass
 class Outcome:
     results: list[Any]
-    """What each rank returned."""
+    """The values that each rank returned."""
     sent: list[Message] = field(default_factory=list)
     """Every message, in the order in which they were started."""
     phases: int = 0
@@ -61,7 +61,12 @@ class World:
     """
 
     def __init__(
-        self, generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()
+        self,
+        generators: Sequence[Any],
+        seed: int,
+        *,
+        synchronous: bool = True,
+        clients: Sequence[int] = (),
     ) -> None:
         self.random = random.Random(seed)
         self.clients = clients
@@ -77,7 +82,9 @@ class World:
             pass
         waiting = [r for r, p in enumerate(self.procs) if not p.finished]
         if waiting:
-            raise Deadlock(f"ranks {waiting} wait for ever: posted {self.posted}, under way {self.links}")
+            raise Deadlock(
+                f"ranks {waiting} wait for ever: posted {self.posted}, under way {self.links}"
+            )
         left = [key for key, queue in self.links.items() if queue]
         assert not left, f"sent but never received: {left}"
         return self.outcome
@@ -98,14 +105,34 @@ class World:
             self._deliver(what)
 
     def possible(self) -> list[tuple[str, Any]]:
-        ready = [("resume", r) for r, p in enumerate(self.procs) if not p.finished and not p.open_steps]
-        complete = [("phase", c) for c, begun in self.phases.items() if len(begun) == list(self.clients).count(c)]
-        return ready + complete + [("deliver", k) for k, q in self.links.items() if q and self.posted.get(k)]
+        ready = [
+            ("resume", r)
+            for r, p in enumerate(self.procs)
+            if not p.finished and not p.open_steps
+        ]
+        complete = [
+            ("phase", c)
+            for c, begun in self.phases.items()
+            if len(begun) == list(self.clients).count(c)
+        ]
+        return (
+            ready
+            + complete
+            + [
+                ("deliver", k)
+                for k, q in self.links.items()
+                if q and self.posted.get(k)
+            ]
+        )
 
     def _resume(self, rank: int) -> None:
         proc = self.procs[rank]
         try:
-            steps = proc.generator.send(proc.received) if proc.started else next(proc.generator)
+            steps = (
+                proc.generator.send(proc.received)
+                if proc.started
+                else next(proc.generator)
+            )
         except StopIteration as end:
             proc.finished = True
             self.outcome.results[rank] = end.value
@@ -125,13 +152,17 @@ class World:
                 slot += 1
             else:
                 assert step.source != rank and 0 <= step.source < len(self.procs)
-                self.posted.setdefault((step.source, rank, step.tag), deque()).append(slot)
+                self.posted.setdefault((step.source, rank, step.tag), deque()).append(
+                    slot
+                )
                 slot += 1
 
     def _send(self, rank: int, step: Send) -> None:
         assert step.dest != rank and 0 <= step.dest < len(self.procs)
         value = _over_the_wire(step.value)
-        self.outcome.sent.append(Message(rank, step.dest, step.tag, _over_the_wire(step.value)))
+        self.outcome.sent.append(
+            Message(rank, step.dest, step.tag, _over_the_wire(step.value))
+        )
         self.links.setdefault((rank, step.dest, step.tag), deque()).append(value)
         if not self.synchronous:
             self.procs[rank].open_steps -= 1
@@ -140,7 +171,9 @@ class World:
         self.outcome.phases += 1
         ranks = sorted(begun)
         steps = [begun[rank][1] for rank in ranks]
-        assert len({(step.what, step.root) for step in steps}) == 1, f"not the same phase: {steps}"
+        assert len({(step.what, step.root) for step in steps}) == 1, (
+            f"not the same phase: {steps}"
+        )
         assert steps[0].root in ranks, "a root of another client"
         for rank, value in zip(ranks, local_phase(steps, ranks), strict=True):
             self.procs[rank].received[begun[rank][0]] = value
@@ -148,7 +181,9 @@ class World:
 
     def _deliver(self, key: tuple[int, int, int]) -> None:
         source, dest, _ = key
-        self.procs[dest].received[self.posted[key].popleft()] = self.links[key].popleft()
+        self.procs[dest].received[self.posted[key].popleft()] = self.links[
+            key
+        ].popleft()
         self.procs[dest].open_steps -= 1
         if self.synchronous:
             self.procs[source].open_steps -= 1
@@ -156,11 +191,15 @@ class World:
 
 def _over_the_wire(value: Any) -> Any:
     """A value of its own for the receiver; octets arrive as octets from any object."""
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else copy.deepcopy(value)
+    return (
+        bytes(value)
+        if isinstance(value, bytes | bytearray | memoryview)
+        else copy.deepcopy(value)
+    )
 
 
 def local_phase(steps: Sequence[Local], ranks: Sequence[int]) -> list[Any]:
-    """What an MPI library's own collective brings to each of its ranks."""
+    """The result of an MPI library's own collective at each of its ranks."""
     what, root = steps[0].what, steps[0].root
     values = [_over_the_wire(step.value) for step in steps]
     roots = [rank == root for rank in ranks]
@@ -169,28 +208,48 @@ def local_phase(steps: Sequence[Local], ranks: Sequence[int]) -> list[Any]:
         return [_over_the_wire(values[roots.index(True)]) for _ in ranks]
     if what == "scatter":
         pieces = values[roots.index(True)]
-        assert {len(piece) for piece in pieces} == {step.like for step in steps}, "pieces of different sizes"
+        assert {len(piece) for piece in pieces} == {step.like for step in steps}, (
+            "pieces of different sizes"
+        )
         return list(pieces)
     if what in ("gather", "allgather"):
         sizes = steps[0].like or [len(values[0])] * len(ranks)
         assert [len(value) for value in values] == list(sizes), "pieces of other sizes"
         return [list(values) if here or what == "allgather" else None for here in roots]
     if what == "alltoall":
-        assert len({len(piece) for value in values for piece in value}) == 1, "pieces of different sizes"
+        assert len({len(piece) for value in values for piece in value}) == 1, (
+            "pieces of different sizes"
+        )
         return [[value[i] for value in values] for i in range(len(ranks))]
     if what in ("reduce", "allreduce", "reduce_scatter"):
         reduction = steps[0].reduction
-        assert reduction is not None and reduction.commutative and reduction.library is not None
+        assert (
+            reduction is not None
+            and reduction.commutative
+            and reduction.library is not None
+        )
         result = values[-1]
         for value in reversed(values[:-1]):
             result = reduction.combine(value, result)
         if what == "reduce_scatter":
             ends = list(accumulate(steps[0].like))
-            return [result[end - size : end] for size, end in zip(steps[0].like, ends, strict=True)]
-        return [copy.deepcopy(result) if here or what == "allreduce" else None for here in roots]
+            return [
+                result[end - size : end]
+                for size, end in zip(steps[0].like, ends, strict=True)
+            ]
+        return [
+            copy.deepcopy(result) if here or what == "allreduce" else None
+            for here in roots
+        ]
     assert what == "barrier"
     return [None] * len(ranks)
 
 
-def run(generators: Sequence[Any], seed: int, *, synchronous: bool = True, clients: Sequence[int] = ()) -> Outcome:
+def run(
+    generators: Sequence[Any],
+    seed: int,
+    *,
+    synchronous: bool = True,
+    clients: Sequence[int] = (),
+) -> Outcome:
     return World(generators, seed, synchronous=synchronous, clients=clients).run()

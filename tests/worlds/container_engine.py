@@ -9,4 +9,8 @@ from pathlib import Path
 
 def engine_installed() -> bool:
     """Whether there are traces of an engine: command, socket, or a variable that names one."""
-    return bool(os.environ.get("DOCKER_HOST")) or Path("/var/run/docker.sock").exists() or bool(shutil.which("docker"))
+    return (
+        bool(os.environ.get("DOCKER_HOST"))
+        or Path("/var/run/docker.sock").exists()
+        or bool(shutil.which("docker"))
+    )

@@ -2,7 +2,7 @@
 
 ``dying.py BACKEND RUN FOLDER MOMENT DELAY_MS REAPER TTL_S``. MOMENT: for docker, the number of a
 request that changes something; for local, a name of ``POINTS``; or ``open``: once the lab is open.
-DELAY_MS: negative: before that moment, else so long after it has begun. REAPER: ``dies`` with it,
+DELAY_MS: negative: before that moment, or that time after it has begun. REAPER: ``dies`` with it,
 or ``lives``.
 """
 
@@ -17,7 +17,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-POINTS = ("new_folder", "write_labels", "this_machine", "_node", "_software", "start", "close", "rmtree")
+POINTS = (
+    "new_folder",
+    "write_labels",
+    "this_machine",
+    "_node",
+    "_software",
+    "start",
+    "close",
+    "rmtree",
+)
 
 
 def die(backend: str, reaper: str) -> None:
@@ -28,7 +37,9 @@ def die(backend: str, reaper: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def around(work: Callable[..., Any], delay_ms: float, end: Callable[[], None]) -> Callable[..., Any]:
+def around(
+    work: Callable[..., Any], delay_ms: float, end: Callable[[], None]
+) -> Callable[..., Any]:
     def wrapped(*args: object, **kwargs: object) -> object:
         if delay_ms < 0:
             end()
@@ -52,7 +63,11 @@ def arm_docker(number: int, delay_ms: float, end: Callable[[], None]) -> None:
         with lock:
             count += request.method != "GET"
             now = count == number and request.method != "GET"
-        return around(send, delay_ms, end)(self, request, **kwargs) if now else send(self, request, **kwargs)
+        return (
+            around(send, delay_ms, end)(self, request, **kwargs)
+            if now
+            else send(self, request, **kwargs)
+        )
 
     setattr(APIClient, "send", counted)
 
@@ -75,7 +90,15 @@ def arm_local(point: str, delay_ms: float, end: Callable[[], None]) -> None:
     raise SystemExit(f"no point {point}")
 
 
-def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, reaper: str, ttl_s: str) -> None:
+def main(
+    backend: str,
+    run: str,
+    folder: str,
+    moment: str,
+    delay_ms: str,
+    reaper: str,
+    ttl_s: str,
+) -> None:
     tempfile.tempdir = folder
     from impi.lab.backends import choose_backend
     from impi.lab.nodes.interface import Terms
@@ -91,7 +114,12 @@ def main(backend: str, run: str, folder: str, moment: str, delay_ms: str, reaper
         arm_docker(int(moment), float(delay_ms), end)
     elif moment != "open":
         arm_local(moment, float(delay_ms), end)
-    lab = found.open(["pure", "pure"], parse_topology("1x1+1x1"), run=run, terms=Terms(ttl_s=float(ttl_s)))
+    lab = found.open(
+        ["pure", "pure"],
+        parse_topology("1x1+1x1"),
+        run=run,
+        terms=Terms(ttl_s=float(ttl_s)),
+    )
     lab.clients[0][0].start([lab.access.python, "-c", "import time; time.sleep(600)"])
     if moment == "open":
         end()

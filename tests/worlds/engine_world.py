@@ -97,11 +97,15 @@ class MemoryComm:
         return None
 
     def subset(self, ranks: Sequence[int], cid: int) -> MemoryComm:
-        return MemoryComm(self._queues, [self._members[r] for r in ranks], self._me, cid, self.library)
+        return MemoryComm(
+            self._queues, [self._members[r] for r in ranks], self._me, cid, self.library
+        )
 
     def duplicate(self, cid: int) -> tuple[MemoryComm, _Pending]:
         """Ready at the third look."""
-        return MemoryComm(self._queues, self._members, self._me, cid, self.library), _Later(3)
+        return MemoryComm(
+            self._queues, self._members, self._me, cid, self.library
+        ), _Later(3)
 
     def free(self) -> None:
         pass
@@ -113,7 +117,12 @@ class MemoryVendor:
     name = "memory"
     tag_ub = 2**31 - 1
 
-    def __init__(self, queues: dict[tuple[int, int], deque[_Arrival]], members: Sequence[int], me: int) -> None:
+    def __init__(
+        self,
+        queues: dict[tuple[int, int], deque[_Arrival]],
+        members: Sequence[int],
+        me: int,
+    ) -> None:
         self.world: LocalComm = MemoryComm(queues, members, me, -1)
         self.messages = 0
 
@@ -143,8 +152,13 @@ def make_job(clients: Sequence[int], **facts: Any) -> Job:
         for _ in range(n):
             rank = len(procs)
             address = addresses.from_text(f"127.0.{client}.1")
-            procs.append(Proc(rank=rank, client=client, host=rank, ipv6=address, pid=1000 + rank))
-    hosts = tuple(Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,)) for p in procs)
+            procs.append(
+                Proc(rank=rank, client=client, host=rank, ipv6=address, pid=1000 + rank)
+            )
+    hosts = tuple(
+        Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,))
+        for p in procs
+    )
     known: dict[str, Any] = {
         "maxdatalen": 1024,
         "tag_ub": 2**30,
@@ -154,17 +168,29 @@ def make_job(clients: Sequence[int], **facts: Any) -> Job:
         "hiwater": 4,
     }
     known.update(facts)
-    return Job(version=(0, 0), nclients=len(clients), hosts=hosts, procs=tuple(procs), **known)
+    return Job(
+        version=(0, 0), nclients=len(clients), hosts=hosts, procs=tuple(procs), **known
+    )
 
 
 def gather_hosts(job: Job, hosts: Sequence[Sequence[int]]) -> Job:
     """Return ``job`` with these ranks in each host; hosts ascend."""
-    procs = [replaced(job.procs[rank], host=index) for index, ranks in enumerate(hosts) for rank in ranks]
+    procs = [
+        replaced(job.procs[rank], host=index)
+        for index, ranks in enumerate(hosts)
+        for rank in ranks
+    ]
     return replaced(
         job,
         procs=tuple(procs),
         hosts=tuple(
-            Host(index=index, client=procs[ranks[0]].client, ipv6=job.procs[ranks[0]].ipv6, port=1, procs=tuple(ranks))
+            Host(
+                index=index,
+                client=procs[ranks[0]].client,
+                ipv6=job.procs[ranks[0]].ipv6,
+                port=1,
+                procs=tuple(ranks),
+            )
             for index, ranks in enumerate(hosts)
         ),
     )
@@ -190,10 +216,15 @@ def make_engines(
             sockets[rank][index], to_procs[index][rank] = _pair()
     for a, b in combinations(job.hosts, 2):
         if a.client != b.client:
-            ends = [to_hosts[h.index] if h.index in routers else sockets[h.procs[0]] for h in (a, b)]
+            ends = [
+                to_hosts[h.index] if h.index in routers else sockets[h.procs[0]]
+                for h in (a, b)
+            ]
             ends[0][b.index], ends[1][a.index] = _pair()
     threads = [
-        threading.Thread(target=run, args=(router, to_procs[index], to_hosts[index]), daemon=True)
+        threading.Thread(
+            target=run, args=(router, to_procs[index], to_hosts[index]), daemon=True
+        )
         for index, router in routers.items()
     ]
     queues: dict[tuple[int, int], deque[_Arrival]] = {}
@@ -203,7 +234,16 @@ def make_engines(
         vendor = MemoryVendor(queues, order, p.rank)
         agent = p.host in routers
         engines.append(
-            Engine(job, p.rank, vendor, sockets[p.rank], ranks=order, agent=agent, quirks=quirks, shortest=shortest)
+            Engine(
+                job,
+                p.rank,
+                vendor,
+                sockets[p.rank],
+                ranks=order,
+                agent=agent,
+                quirks=quirks,
+                shortest=shortest,
+            )
         )
     return engines, threads
 
@@ -237,7 +277,13 @@ def run_job(
         except BaseException as error:
             failures.append(error)
 
-    threads = [*(threading.Thread(target=proc, args=(engine,), daemon=True) for engine in engines), *routing]
+    threads = [
+        *(
+            threading.Thread(target=proc, args=(engine,), daemon=True)
+            for engine in engines
+        ),
+        *routing,
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -31,7 +31,12 @@ def as_it_is(_conn: int, octets: bytes) -> bytes:
 class Exchange:
     """Our server and clients in memory, with somebody between them."""
 
-    def __init__(self, server: Credentials, clients: list[ClientMachine], facts: list[ClientFacts]) -> None:
+    def __init__(
+        self,
+        server: Credentials,
+        clients: list[ClientMachine],
+        facts: list[ClientFacts],
+    ) -> None:
         self.server = ServerMachine(len(clients), server, nonces())
         self.clients = clients
         self.facts = facts
@@ -44,7 +49,9 @@ class Exchange:
     def run(self, to_server: Change = as_it_is, to_client: Change = as_it_is) -> None:
         for _ in range(60):
             for conn, client in enumerate(self.clients):
-                self.events += self.server.receive_data(conn, to_server(conn, client.data_to_send()))
+                self.events += self.server.receive_data(
+                    conn, to_server(conn, client.data_to_send())
+                )
                 octets = to_client(conn, self.server.data_to_send(conn))
                 if conn not in self.errors:
                     self._give(conn, client, octets)
@@ -60,10 +67,17 @@ class Exchange:
             self.errors[conn] = error
 
 
-def clients(*credentials: Credentials, **options: tuple[tuple[int, int], ...]) -> list[ClientMachine]:
-    return [ClientMachine(i, c, nonce=bytes([200 + i]) * 32, **options) for i, c in enumerate(credentials)]
+def clients(
+    *credentials: Credentials, **options: tuple[tuple[int, int], ...]
+) -> list[ClientMachine]:
+    return [
+        ClientMachine(i, c, nonce=bytes([200 + i]) * 32, **options)
+        for i, c in enumerate(credentials)
+    ]
 
 
 def proof(key: bytes, *parts: bytes) -> bytes:
     """By the words of impi.protocol.proofs, and not by its code."""
-    return hmac.new(key, b"".join(len(p).to_bytes(8, "big") + p for p in parts), hashlib.sha256).digest()
+    return hmac.new(
+        key, b"".join(len(p).to_bytes(8, "big") + p for p in parts), hashlib.sha256
+    ).digest()

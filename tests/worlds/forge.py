@@ -18,6 +18,8 @@ from pcapmaker import PcapMaker
 from impi.base.errors import LabError, UsageError
 from impi.base.remote.supervised import Completed
 from impi.lab.cases import CASES, Crossing
+from impi.lab.cases.own import OwnProgram
+from impi.lab.cases.own_program import case_of
 from impi.lab.evidence.witness_reports import planned_sources
 from impi.lab.nodes.interface import (
     Access,
@@ -32,7 +34,15 @@ from impi.lab.nodes.interface import (
     Stacks,
     Terms,
 )
-from impi.lab.nodes.links import CutSeen, Direction, LinkSeen, LinkSettings, Network, NetworkSeen, RouteSeen
+from impi.lab.nodes.links import (
+    CutSeen,
+    Direction,
+    LinkSeen,
+    LinkSettings,
+    Network,
+    NetworkSeen,
+    RouteSeen,
+)
 from impi.lab.nodes.parties import node_names
 from impi.lab.nodes.roster import Roster
 from impi.lab.nodes.topology import Topology, parse_topology
@@ -78,7 +88,7 @@ class Job:
     leftovers: list[str] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     link: dict[str, float] = field(default_factory=dict)
-    """What links counted otherwise than asked for."""
+    """The links that counted other packets than asked for."""
     lost_frames: dict[str, int] = field(default_factory=dict)
     no_canary: set[str] = field(default_factory=set)
     hangs: set[str] = field(default_factory=set)
@@ -88,26 +98,53 @@ class Job:
     calls: dict[int, list[dict]] = field(default_factory=dict)
     ackmark: int = 1000  # beyond what any case sends: nobody owes a PROTOACK
     hiwater: int = 2000
-    processor_s: dict[int, float] = field(default_factory=dict)  # of ranks that could run, at the look
+    # Processor time of ranks that could run, at the look
+    processor_s: dict[int, float] = field(default_factory=dict)
     waited_s: dict[int, float] = field(default_factory=dict)
+    output: bytes | None = None  # the file that a program of the user's own writes
     slow_start: int = 0  # how often the lab looks before the ranks have initialised MPI
 
     @classmethod
     def good(cls, identifier: str, nonce: str, node_nonces: dict[str, str]) -> Job:
         name, parties, topology, *variant = identifier.split("/")
         roster = Roster.of(parse_topology(topology), parties.split("+"))
-        case = CASES[name]
-        keyed = KEY if {"auth=key", "auth=both"} & set(variant) else CHALLENGE if "auth=challenge" in variant else 0
+        case = CASES.get(name) or case_of(
+            OwnProgram(name=f"{name.removeprefix('program.')}.py", octets=b"")
+        )
+        keyed = (
+            KEY
+            if {"auth=key", "auth=both"} & set(variant)
+            else CHALLENGE
+            if "auth=challenge" in variant
+            else 0
+        )
         job = cls(name, roster, nonce, keyed, node_nonces)
         ends = case.ends(roster)
         for p in roster.ranks:
             pid = job.pids[p.rank] = 100 + p.rank
             np = len(roster.of_client(p.client))
             local = {"vendor": p.vendor, "size": np, "messages": 2}
-            common = {"pid": pid, "rank": p.rank, "size": roster.size, "nonce": nonce, "local": local}
-            job.init[p.rank] = {**common, "node_nonce": node_nonces.get(p.node, "elsewhere")}
-            job.done[p.rank] = {**job.init[p.rank], "performed": case.checks_of(roster, p.rank), "failures": []}
-            libraries = {} if p.vendor in ("pure", "remote") else {f"/opt/{p.vendor}/lib/libmpi.so": LIBRARY[p.vendor]}
+            common = {
+                "pid": pid,
+                "rank": p.rank,
+                "size": roster.size,
+                "nonce": nonce,
+                "local": local,
+            }
+            job.init[p.rank] = {
+                **common,
+                "node_nonce": node_nonces.get(p.node, "elsewhere"),
+            }
+            job.done[p.rank] = {
+                **job.init[p.rank],
+                "performed": case.checks_of(roster, p.rank),
+                "failures": [],
+            }
+            libraries = (
+                {}
+                if p.vendor in ("pure", "remote")
+                else {f"/opt/{p.vendor}/lib/libmpi.so": LIBRARY[p.vendor]}
+            )
             sources = {"impi.MPI": planned_sources()["impi.MPI"]}
             job.identity[p.rank] = {
                 "pid": pid,
@@ -117,20 +154,39 @@ class Job:
                 "ancestors": ["/usr/bin/python3", f"/opt/{p.vendor}/bin/mpiexec"],
                 "listens": [f"{job.address(p.rank)}:{5000 + p.rank}"],
             }
-            job.wraps[p.rank] = {"pid": pid, "status": ends.statuses.get(p.rank, 0), "ended": 50.0 + p.rank}
+            job.wraps[p.rank] = {
+                "pid": pid,
+                "status": ends.statuses.get(p.rank, 0),
+                "ended": 50.0 + p.rank,
+            }
         for client in range(roster.nclients):
             bad = client == ends.failing_client
-            code = (ends.codes or (3,))[0] if bad else 137 if client == ends.lost else int(ends.abrupt)
+            code = (
+                (ends.codes or (3,))[0]
+                if bad
+                else 137
+                if client == ends.lost
+                else int(ends.abrupt)
+            )
             job.clients.append(Completed(argv=(), code=code, stdout=b"", stderr=b""))
-            job.startup_said[client] = ["DONE"] if bad or ends.abrupt or client == ends.lost else ["DONE", "FINI"]
+            job.startup_said[client] = (
+                ["DONE"]
+                if bad or ends.abrupt or client == ends.lost
+                else ["DONE", "FINI"]
+            )
             native = roster.ranks[roster.of_client(client)[0]].vendor == "lam"
             job.methods[client] = 0 if native and job.key == CHALLENGE else job.key
-        text = b"" if ends.failing_client is None else f"Error: client {ends.failing_client} was lost\n".encode()
+        text = (
+            b""
+            if ends.failing_client is None
+            else f"Error: client {ends.failing_client} was lost\n".encode()
+        )
         job.server = Completed(argv=(), code=1 if text else 0, stdout=b"", stderr=text)
         if ends.lost is not None:
             job.lose(ends.lost)
         for crossing in case.demands(roster, nonce):
-            native = "form=native" in identifier or "lam" in parties  # LAM sends native data, and ours beside it
+            # LAM sends native data, and ours beside it
+            native = "form=native" in identifier or "lam" in parties
             sent = replace(crossing, payload=crossing.form) if native else crossing
             job.messages += [sent] * crossing.count
         job.meetings = [*case.meetings(roster, nonce)]
@@ -142,10 +198,17 @@ class Job:
         """Nothing begins: one client is cut off, and all others wait for it."""
         said = b"impirun: Server disconnected (wrong authentication key?)\n"
         self.clients[refused] = Completed(argv=(), code=1, stdout=b"", stderr=said)
-        self.hangs |= {f"client {c}" for c in range(self.roster.nclients) if c != refused}
+        self.hangs |= {
+            f"client {c}" for c in range(self.roster.nclients) if c != refused
+        }
         self.startup_said = {c: [] for c in range(self.roster.nclients)}
         self.messages = []
-        self.server = Completed(argv=(), code=0, stdout=b"", stderr=f"impirun: closed a connection: {why}\n".encode())
+        self.server = Completed(
+            argv=(),
+            code=0,
+            stdout=b"",
+            stderr=f"impirun: closed a connection: {why}\n".encode(),
+        )
 
     def lose(self, lost: int) -> None:
         """A client is lost in mid-job, and the others are told."""
@@ -154,7 +217,11 @@ class Job:
         ranks = self.roster.of_client(lost)
         for rank in ranks:
             self.wraps[rank]["status"] = -9
-            self.no_fini |= {pair for other in range(self.roster.size) for pair in ((rank, other), (other, rank))}
+            self.no_fini |= {
+                pair
+                for other in range(self.roster.size)
+                for pair in ((rank, other), (other, rank))
+            }
         self.losses = {c: [lost] for c in range(self.roster.nclients) if c != lost}
 
     # -- what the witnesses print
@@ -164,24 +231,49 @@ class Job:
         files = {}
         for rank in ranks:
             pid = self.pids_of[rank]
-            for kind, table in (("init", self.init), ("done", self.done), ("wrap", self.wraps)):
+            for kind, table in (
+                ("init", self.init),
+                ("done", self.done),
+                ("wrap", self.wraps),
+            ):
                 if rank in table:
                     files[f"{kind}-{pid}"] = table[rank]
         identity = [self.identity[r] for r in ranks if r in self.identity]
-        lines = [{"kind": "identity", "value": identity}, {"kind": "files", "value": files}]
+        lines = [
+            {"kind": "identity", "value": identity},
+            {"kind": "files", "value": files},
+        ]
         lines.append({"kind": "listeners", "value": self.listeners})
-        calls = {str(self.pids_of[r]): "\n".join(map(json.dumps, self.calls.get(r, ()))) for r in ranks}
+        calls = {
+            str(self.pids_of[r]): "\n".join(map(json.dumps, self.calls.get(r, ())))
+            for r in ranks
+        }
         lines.append({"kind": "calls", "value": calls})
-        stacks = {f"stack-{self.pids_of[r]}": frames for r, frames in self.stacks.items() if r in ranks}
+        stacks = {
+            f"stack-{self.pids_of[r]}": frames
+            for r, frames in self.stacks.items()
+            if r in ranks
+        }
         lines.append({"kind": "stacks", "value": stacks})
         return "\n".join(json.dumps(line) for line in lines).encode()
 
     def look(self, node: str) -> bytes:
-        there = [r for r in self.roster.on_node(node) if self.wraps.get(r, {}).get("status") is None]
-        states = {str(self.pids_of[r]): {"state": "S (sleeping)", "initialised": True} for r in there}
+        there = [
+            r
+            for r in self.roster.on_node(node)
+            if self.wraps.get(r, {}).get("status") is None
+        ]
+        states = {
+            str(self.pids_of[r]): {"state": "S (sleeping)", "initialised": True}
+            for r in there
+        }
         for rank, seconds in self.processor_s.items():
             if rank in there:
-                states[str(self.pids_of[rank])] = {"state": "R (running)", "initialised": True, "cpu_s": seconds}
+                states[str(self.pids_of[rank])] = {
+                    "state": "R (running)",
+                    "initialised": True,
+                    "cpu_s": seconds,
+                }
             if rank in there and rank in self.waited_s:
                 states[str(self.pids_of[rank])]["waited_s"] = self.waited_s[rank]
         return json.dumps({"at": 2e9, "ranks": states, "sockets": []}).encode()
@@ -194,7 +286,9 @@ class Job:
 
     def address(self, rank: int) -> str:
         client, _, node = (
-            self.roster.ranks[rank if rank < self.roster.size else 0].node.removeprefix("c").partition("n")
+            self.roster.ranks[rank if rank < self.roster.size else 0]
+            .node.removeprefix("c")
+            .partition("n")
         )
         return f"10.9.{int(client) + 1}.{int(node) + 1}"
 
@@ -212,15 +306,28 @@ class Job:
             forth, back = self._startup(client)
             for node in {"server", self.roster.ranks[rank].node} & makers.keys():
                 opener = (self.address(rank), 6000 + client)
-                makers[node].connection(opener, SERVER, forth, back, close="FINI" in self.startup_said[client])
+                makers[node].connection(
+                    opener,
+                    SERVER,
+                    forth,
+                    back,
+                    close="FINI" in self.startup_said[client],
+                )
         for low in range(self.roster.size):
             for high in range(low + 1, self.roster.size):
                 if self.roster.remote(low, high) and (low, high) not in self.no_channel:
                     said = self._channel(high, low)
-                    ends = (self.address(high), 7000 + 100 * high + low), (self.address(low), 5000 + low)
-                    for node in {self.roster.ranks[r].node for r in (low, high)} & makers.keys():
+                    ends = (
+                        (self.address(high), 7000 + 100 * high + low),
+                        (self.address(low), 5000 + low),
+                    )
+                    for node in {
+                        self.roster.ranks[r].node for r in (low, high)
+                    } & makers.keys():
                         makers[node].dialogue(*ends, said, mss=60000)
-        for child, parent in sorted({(max(m.src, m.dest), min(m.src, m.dest)) for m in self.meetings}):
+        for child, parent in sorted(
+            {(max(m.src, m.dest), min(m.src, m.dest)) for m in self.meetings}
+        ):
             ends = (
                 (self.address(child), 8000 + 100 * child + parent),
                 (self.address(parent), 5500 + 10 * child + parent),
@@ -228,7 +335,9 @@ class Job:
             said = [(True, struct.pack(">i", child))]
             for m in (m for m in self.meetings if {m.src, m.dest} == {child, parent}):
                 said.append((m.src == child, self._message(m, m.tag)[0]))
-            for node in {self.roster.ranks[r].node for r in (0, parent)} & makers.keys():
+            for node in {
+                self.roster.ranks[r].node for r in (0, parent)
+            } & makers.keys():
                 makers[node].dialogue(*ends, said, mss=60000)
         found = []
         for node, maker in makers.items():
@@ -236,14 +345,27 @@ class Job:
                 del maker.frames[self.lost_frames[node]]
             maker.udp("10.9.0.1", "10.9.0.2", last)
             dropped = self.dropped.get(node, 0)
-            found.append(Capture(node=node, pcap=maker.bytes(), dropped=dropped, canaries=(first, last)))
+            found.append(
+                Capture(
+                    node=node,
+                    pcap=maker.bytes(),
+                    dropped=dropped,
+                    canaries=(first, last),
+                )
+            )
         return found
 
     def _startup(self, client: int) -> tuple[bytes, bytes]:
         method = self.methods[client]
-        forth = struct.pack(">4siI", b"AUTH", 4, 1 << method) + bytes(PROOFS.get(method, 0))
+        forth = struct.pack(">4siI", b"AUTH", 4, 1 << method) + bytes(
+            PROOFS.get(method, 0)
+        )
         # impi's challenge has a nonce of 32 octets in the answer, and the server's proof in PROV.
-        nonce, proof = (bytes(32), struct.pack(">4si", b"PROV", 64) + bytes(64)) if method == CHALLENGE else (b"", b"")
+        nonce, proof = (
+            (bytes(32), struct.pack(">4si", b"PROV", 64) + bytes(64))
+            if method == CHALLENGE
+            else (b"", b"")
+        )
         back = struct.pack(">ii", method, len(nonce)) + nonce + proof
         back += struct.pack(">4sii", b"IMPI", 4, self.roster.nclients)
         forth += struct.pack(">4sii", b"IMPI", 4, client)
@@ -251,7 +373,10 @@ class Job:
             mine, everybody = values[client], b"".join(values)
             forth += struct.pack(">4siI", b"COLL", 4 + len(mine), label) + mine
             mask = (1 << self.roster.nclients) - 1
-            back += struct.pack(">4siII", b"COLL", 8 + len(everybody), label, mask) + everybody
+            back += (
+                struct.pack(">4siII", b"COLL", 8 + len(everybody), label, mask)
+                + everybody
+            )
         for word in self.startup_said[client]:
             forth += struct.pack(">4si", word.encode(), 0)
             back += struct.pack(">4si", b"DONE", 0) if word == "DONE" else b""
@@ -287,7 +412,7 @@ class Job:
         }
 
     def _channel(self, high: int, low: int) -> list[tuple[bool, bytes]]:
-        """What the two say, and whether the higher one says it."""
+        """Return the octets of both, and whether the higher one sends first."""
         said = [(True, struct.pack(">i", high))]
         for i, m in enumerate(self.messages):
             if (m.src, m.dest) in ((high, low), (low, high)):
@@ -295,11 +420,25 @@ class Job:
                 first, *rest = self._message(m, i + 1)
                 said.append((forth, first))
                 if m.cancelled:
-                    said.append((forth, self._packet(4, 0, m.src, m.dest, i + 1, 0, 0, 0, 0)))
-                    said.append((not forth, self._packet(5, 0, m.dest, m.src, i + 1, 0, 0, 0, 0)))
+                    said.append(
+                        (forth, self._packet(4, 0, m.src, m.dest, i + 1, 0, 0, 0, 0))
+                    )
+                    said.append(
+                        (
+                            not forth,
+                            self._packet(5, 0, m.dest, m.src, i + 1, 0, 0, 0, 0),
+                        )
+                    )
                     continue
                 if m.sync and (m.src, m.dest) not in self.unanswered:
-                    said.append((not forth, self._packet(3, 0, m.dest, m.src, i + 1, 0, 0, 0, 0, drqid=i + 1)))
+                    said.append(
+                        (
+                            not forth,
+                            self._packet(
+                                3, 0, m.dest, m.src, i + 1, 0, 0, 0, 0, drqid=i + 1
+                            ),
+                        )
+                    )
                 said += [(forth, piece) for piece in rest]
         for src, dest in ((high, low), (low, high)):
             said.append((src == high, self.extra.get((src, dest), b"")))
@@ -309,38 +448,57 @@ class Job:
         return said
 
     def _message(self, m: Crossing, srqid: int) -> list[bytes]:
-        data = m.payload if m.payload is not None else (m.contains or b"").ljust(m.nbytes or 0, b"\0")
+        data = (
+            m.payload
+            if m.payload is not None
+            else (m.contains or b"").ljust(m.nbytes or 0, b"\0")
+        )
         ends, size = (m.src, m.dest, srqid), len(data)
         first, kind = data[:DATALEN], 1 if m.sync or size > DATALEN else 0
         lsrank = m.src if m.header.lsrank is None else m.header.lsrank
         told = {"lsrank": lsrank, "count": m.header.elements or 0}
-        out = [self._packet(kind, len(first), *ends, size, m.tag, m.cid, **told) + first]
+        out = [
+            self._packet(kind, len(first), *ends, size, m.tag, m.cid, **told) + first
+        ]
         for at in range(DATALEN, size, DATALEN):
             piece = data[at : at + DATALEN]
-            out.append(self._packet(0, len(piece), *ends, size, m.tag, m.cid, **told, drqid=srqid) + piece)
+            out.append(
+                self._packet(
+                    0, len(piece), *ends, size, m.tag, m.cid, **told, drqid=srqid
+                )
+                + piece
+            )
         return out
 
     def packet(self, kind: int, src: int, dest: int, *, srqid: int = 0) -> bytes:
         """A packet of its own, for ``extra``."""
         return self._packet(kind, 0, src, dest, srqid, 0, 0, 0, 0)
 
-    def _packet(self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank, drqid=0, count=0) -> bytes:
-        a, b = ((self.ipv6(rank), self.pids.get(rank, 900 + rank)) for rank in (src, dest))
-        return HEADER.pack(kind, length, *a, *b, srqid, drqid, msglen, lsrank, tag, cid, 0, count, 0, 0)
+    def _packet(
+        self, kind, length, src, dest, srqid, msglen, tag, cid, lsrank, drqid=0, count=0
+    ) -> bytes:
+        a, b = (
+            (self.ipv6(rank), self.pids.get(rank, 900 + rank)) for rank in (src, dest)
+        )
+        return HEADER.pack(
+            kind, length, *a, *b, srqid, drqid, msglen, lsrank, tag, cid, 0, count, 0, 0
+        )
 
 
 Tweak = Callable[[Job], None]
 
 
 def quiet_captures(nodes: Iterable[str]) -> list[Capture]:
-    """What is captured where nothing happens: the canaries."""
+    """Return the packets in a capture without events: the canaries."""
     first, last = b"canary one", b"canary two"
     found = []
     for node in nodes:
         maker = PcapMaker()
         maker.udp("10.9.0.1", "10.9.0.2", first)
         maker.udp("10.9.0.1", "10.9.0.2", last)
-        found.append(Capture(node=node, pcap=maker.bytes(), dropped=0, canaries=(first, last)))
+        found.append(
+            Capture(node=node, pcap=maker.bytes(), dropped=0, canaries=(first, last))
+        )
     return found
 
 
@@ -369,7 +527,7 @@ class FakeCommand:
 
 
 class FakeWitness(FakeCommand):
-    """Says nothing until it has been looked at so often."""
+    """Says nothing until it has been looked at a number of times."""
 
     def __init__(self, job: Job, done: Completed) -> None:
         super().__init__(done)
@@ -386,7 +544,9 @@ class FakeWitness(FakeCommand):
 class FakeClient(FakeCommand):
     """Is over only once its ranks have started."""
 
-    def __init__(self, job: Job, done: Completed, *, hangs: bool, log: list[str]) -> None:
+    def __init__(
+        self, job: Job, done: Completed, *, hangs: bool, log: list[str]
+    ) -> None:
         super().__init__(done, hangs=hangs)
         self._job, self._log = job, log
 
@@ -414,7 +574,11 @@ class FakeServer:
 
     def poll(self) -> Completed | None:
         job = self._lab.job
-        return None if job is None or job.slow_start > 0 or "server" in job.hangs else self._done()
+        return (
+            None
+            if job is None or job.slow_start > 0 or "server" in job.hangs
+            else self._done()
+        )
 
     def wait(self, timeout_s: float) -> Completed:
         return self._done()
@@ -424,7 +588,15 @@ class FakeServer:
 
     def stderr(self) -> bytes:
         job = self._lab.job
-        there = [(c, job.clients[c]) for c in range(job.roster.nclients) if c not in job.absent] if job else []
+        there = (
+            [
+                (c, job.clients[c])
+                for c in range(job.roster.nclients)
+                if c not in job.absent
+            ]
+            if job
+            else []
+        )
         said = [f"client {c} has joined from 10.9.{c + 1}.1\n" for c, _ in there]
         said += [f"client {c} has finished\n" for c, done in there if done.code == 0]
         return "".join(said).encode() + self._done().stderr
@@ -444,6 +616,8 @@ class FakeNode:
         return self.lab.start(self, list(argv))
 
     def read(self, path: str) -> bytes | None:
+        if "/work/" in path and self.lab.job is not None:
+            return self.lab.job.output
         return self._files.get(self._absolute(path))
 
     def write(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
@@ -475,7 +649,9 @@ class FakeNetwork:
     def cut(self, directions, how: str) -> None:
         self._lab.backend.log.append(how)
         refused = self._lab.backend.refused
-        self._cuts += [CutSeen(source=a, target=b, how=how, refused=refused) for a, b in directions]
+        self._cuts += [
+            CutSeen(source=a, target=b, how=how, refused=refused) for a, b in directions
+        ]
 
     def add_second(self, nodes, known_to=()) -> None:
         self._lab.backend.log.append("second")
@@ -484,7 +660,9 @@ class FakeNetwork:
     def route(self, via, behind, translated) -> None:
         self._lab.backend.log.append("route")
         self._routes += [
-            RouteSeen(node=node, gateway=gateway, out=5, back=5, translated=int(translated))
+            RouteSeen(
+                node=node, gateway=gateway, out=5, back=5, translated=int(translated)
+            )
             for gateway, nodes in behind.items()
             for node in nodes
         ]
@@ -494,17 +672,33 @@ class FakeNetwork:
 
     def seen(self) -> NetworkSeen:
         changed: dict[str, Any] = dict(self._lab.job.link) if self._lab.job else {}
-        counts: dict[str, Any] = {"matched": 100, "arrived": 100, "passed": 98, "lost": 2, "overtook": 1}
+        counts: dict[str, Any] = {
+            "matched": 100,
+            "arrived": 100,
+            "passed": 98,
+            "lost": 2,
+            "overtook": 1,
+        }
         links = [
             LinkSeen(
                 source=a,
                 target=b,
                 asked=asked,
-                **{**counts, "mean": asked.delay, "shortest": asked.delay - asked.jitter, **changed},
+                **{
+                    **counts,
+                    "mean": asked.delay,
+                    "shortest": asked.delay - asked.jitter,
+                    **changed,
+                },
             )
             for (a, b), asked in self._links.items()
         ]
-        return NetworkSeen(links=tuple(links), cuts=tuple(self._cuts), routes=tuple(self._routes), second=self._second)
+        return NetworkSeen(
+            links=tuple(links),
+            cuts=tuple(self._cuts),
+            routes=tuple(self._routes),
+            second=self._second,
+        )
 
     def clear(self) -> None:
         self._lab.backend.log.append("clear")
@@ -529,14 +723,19 @@ class FakeNetwork:
 class FakeLab:
     """Implements :class:`impi.lab.nodes.interface.Lab` by made-up jobs."""
 
-    def __init__(self, backend: FakeBackend, vendors, topology: Topology, run: str) -> None:
+    def __init__(
+        self, backend: FakeBackend, vendors, topology: Topology, run: str
+    ) -> None:
         self.backend = backend
         self.captures, self.unseen = backend.captures, backend.unseen
         self.software: Mapping[str, str] = {"fake": "1"}
         self.network: Network | None = FakeNetwork(self) if backend.captures else None
         self.server: Node = FakeNode(self, "server", "10.9.0.1")
         self.clients: Sequence[Sequence[Node]] = [
-            [FakeNode(self, name, f"10.9.{i + 1}.{j + 1}") for j, name in enumerate(names)]
+            [
+                FakeNode(self, name, f"10.9.{i + 1}.{j + 1}")
+                for j, name in enumerate(names)
+            ]
             for i, names in enumerate(node_names(topology, vendors))
         ]
         nodes = [self.server, *(node for nodes in self.clients for node in nodes)]
@@ -547,7 +746,10 @@ class FakeLab:
             vendors=tuple(vendors),
             topology=topology,
             expires=4e9,
-            nodes={node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}") for node in nodes},
+            nodes={
+                node.name: NodeAccess(address=node.address, home=f"/lab/{node.name}")
+                for node in nodes
+            },
             environment={node.name: {"PATH": "/bin"} for node in nodes},
             python="python3",
             builds={v: backend.builds[v] for v in vendors if v in backend.builds},
@@ -562,7 +764,9 @@ class FakeLab:
             import io
             import zipfile
 
-            nonce = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("node.json"))["nonce"]
+            nonce = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("node.json"))[
+                "nonce"
+            ]
             self.nonces[node.name] = nonce
         elif path.endswith("cell.json"):
             plan = json.loads(data)
@@ -572,14 +776,25 @@ class FakeLab:
 
     def start(self, node: FakeNode, argv: list[str]) -> RunningCommand:
         if argv[0] in self.backend.commands:
-            return FakeCommand(self.backend.commands[argv[0]], hangs=self.backend.commands[argv[0]].code is None)
+            return FakeCommand(
+                self.backend.commands[argv[0]],
+                hangs=self.backend.commands[argv[0]].code is None,
+            )
         if any("bundle.zip" in word for word in argv):
             vendor = self.access.vendors[int(node.name[1])]
-            files = {} if vendor == "pure" else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
+            files = (
+                {}
+                if vendor == "pure"
+                else {"/opt": {"/opt/libmpi.so": LIBRARY[vendor]}}
+            )
             text = json.dumps({"kind": "libraries", "value": files}).encode()
-            return FakeCommand(Completed(argv=tuple(argv), code=0, stdout=text, stderr=b""))
+            return FakeCommand(
+                Completed(argv=tuple(argv), code=0, stdout=text, stderr=b"")
+            )
         if any("connect_ex" in word for word in argv):  # somebody knocks
-            return FakeCommand(Completed(argv=tuple(argv), code=0, stdout=b"", stderr=b""))
+            return FakeCommand(
+                Completed(argv=tuple(argv), code=0, stdout=b"", stderr=b"")
+            )
         if "-server" in argv:
             self.job = None
             return FakeServer(self)
@@ -589,12 +804,19 @@ class FakeLab:
             out = job.witness(node.name)
             return FakeWitness(job, Completed(argv=(), code=0, stdout=out, stderr=b""))
         if any("look.py" in a for a in argv):
-            return FakeCommand(Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b""))
+            return FakeCommand(
+                Completed(argv=(), code=0, stdout=job.look(node.name), stderr=b"")
+            )
         if "-c" in argv:  # waits for a phase of a fault, to which no rank comes
             return FakeCommand(Completed(argv=(), code=0, stdout=b"{}", stderr=b""))
         # A native client's script has the number behind its prefix.
         client = int(argv[argv.index("-client") + 1 if "-client" in argv else 3])
-        return FakeClient(job, job.clients[client], hangs=f"client {client}" in job.hangs, log=self.backend.log)
+        return FakeClient(
+            job,
+            job.clients[client],
+            hangs=f"client {client}" in job.hangs,
+            log=self.backend.log,
+        )
 
     def begin_capture(self) -> None:
         self.backend.log.append("begin")
@@ -635,9 +857,19 @@ class FakeInventory:
         self._backend = backend
 
     def find(self) -> list[LabSeen]:
-        states = {**dict.fromkeys(self._backend.running, "running"), **dict.fromkeys(self._backend.held, "kept")}
+        states = {
+            **dict.fromkeys(self._backend.running, "running"),
+            **dict.fromkeys(self._backend.held, "kept"),
+        }
         return self._backend.seen + [
-            LabSeen(lab=lab, labels={}, parts=(f"container {lab}",), state=state, age_s=100, left_s=1000)
+            LabSeen(
+                lab=lab,
+                labels={},
+                parts=(f"container {lab}",),
+                state=state,
+                age_s=100,
+                left_s=1000,
+            )
             for lab, state in states.items()
         ]
 
@@ -653,7 +885,9 @@ class FakeBackend:
 
     name = "fake"
 
-    def __init__(self, *, captures: bool = True, tweak: Tweak = lambda job: None) -> None:
+    def __init__(
+        self, *, captures: bool = True, tweak: Tweak = lambda job: None
+    ) -> None:
         self.captures, self.tweak = captures, tweak
         self.unseen: Sequence[str] = ()
         self.clocks = (0.0, 0.0)
@@ -701,7 +935,9 @@ class FakeBackend:
         if self.broken_open:
             raise LabError(self.broken_open)
         if len(vendors) != len(topology.clients):
-            raise UsageError(f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}")
+            raise UsageError(
+                f"{len(vendors)} vendors do not fit the {len(topology.clients)} clients of {topology}"
+            )
         self.open_labs += 1
         self.log.append("open")
         lab = FakeLab(self, vendors, topology, run)
@@ -712,7 +948,7 @@ class FakeBackend:
         self.log.append("attach")
         lab = self.held.pop(access.lab, None)
         if lab is None:
-            raise LabError(f"lab {access.lab} is not there any more")
+            raise LabError(f"lab {access.lab} does not exist any more")
         self.running[access.lab] = lab
         lab.closed, self.open_labs = False, self.open_labs + lab.closed
         return lab

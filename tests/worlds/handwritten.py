@@ -38,14 +38,20 @@ def read(name: str) -> Conversation:
                 conversation.options.update(option.split("=", 1) for option in options)
             continue
         word, _, argument = lines[0].strip("[]").partition(" ")
-        conversation.sections.append(Section(word, argument, bytes.fromhex(" ".join(lines[1:]))))
+        conversation.sections.append(
+            Section(word, argument, bytes.fromhex(" ".join(lines[1:])))
+        )
     return conversation
 
 
 def names(*words: str) -> list[str]:
     """The conversations that have a section of one of ``words``."""
     found = sorted(path.stem for path in FOLDER.glob("*.txt"))
-    return [name for name in found if any(section.word in words for section in read(name).sections)]
+    return [
+        name
+        for name in found
+        if any(section.word in words for section in read(name).sections)
+    ]
 
 
 def cases(*words: str) -> list[object]:
@@ -54,5 +60,7 @@ def cases(*words: str) -> list[object]:
     for name in names(*words):
         title = (FOLDER / f"{name}.txt").read_text(encoding="ascii").splitlines()[0]
         clauses = title.removeprefix("# IMPI ").partition(". ")[0].split(", ")
-        made.append(pytest.param(name, marks=[pytest.mark.clause(clause) for clause in clauses]))
+        made.append(
+            pytest.param(name, marks=[pytest.mark.clause(clause) for clause in clauses])
+        )
     return made

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from impi.protocol.job import STRICT_VERSION, Host, Job
 
 
-def job_of_hosts(hosts: Sequence[Host], version: tuple[int, int] = STRICT_VERSION) -> Job:
+def job_of_hosts(
+    hosts: Sequence[Host], version: tuple[int, int] = STRICT_VERSION
+) -> Job:
     """Return it, with limits that nobody looks at."""
     return Job(
         version=version,

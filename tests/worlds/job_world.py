@@ -18,7 +18,13 @@ from impi.protocol.options import Offer
 from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.protocol.semantics.matching import Matcher
 from impi.protocol.startup.agree import agree_on_job
-from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.protocol.startup.facts import (
+    ClientFacts,
+    HostFacts,
+    ProcFacts,
+    encode_facts,
+    encode_versions,
+)
 from impi.protocol.transfer import Arrived, Incoming, Outgoing, Transfer
 from impi.protocol.wire import Label
 
@@ -89,13 +95,26 @@ class Proc:
 class World:
     """A job and the oracle. ``run`` plays it; every broken promise is an AssertionError."""
 
-    def __init__(self, rng: Random, job: Job, messages: int, *, capacity: int, cancels: float, eager: float) -> None:
+    def __init__(
+        self,
+        rng: Random,
+        job: Job,
+        messages: int,
+        *,
+        capacity: int,
+        cancels: float,
+        eager: float,
+    ) -> None:
         self.rng = rng
         self.job = job
         self.cancels = cancels
         self.eager = eager
         self.procs = [Proc(job, proc.rank) for proc in job.procs]
-        self.links = {(p.rank, b): Link(capacity) for p in self.procs for b in p.machine.hosts.channels}
+        self.links = {
+            (p.rank, b): Link(capacity)
+            for p in self.procs
+            for b in p.machine.hosts.channels
+        }
         """By source and destination: every proc is its own host."""
         self.to_send = messages
         self.sent: dict[int, Sent] = {}
@@ -112,7 +131,11 @@ class World:
             self.send(rank)
         elif roll < 0.5 + self.eager or not self.to_send:
             if self.to_send:
-                self.post(rank, self.rng.choice((ANY_SOURCE, *self.peers(rank))), self.rng.randint(-1, TAGS - 1))
+                self.post(
+                    rank,
+                    self.rng.choice((ANY_SOURCE, *self.peers(rank))),
+                    self.rng.randint(-1, TAGS - 1),
+                )
             elif self.procs[rank].unexpected:
                 self.post(rank, ANY_SOURCE, ANY_TAG)
             else:
@@ -128,7 +151,16 @@ class World:
     def send(self, rank: int) -> None:
         self.to_send -= 1
         limit = self.job.maxdatalen
-        around = (0, 1, limit - 1, limit, limit + 1, 2 * limit, 2 * limit + 1, 5 * limit + 3)
+        around = (
+            0,
+            1,
+            limit - 1,
+            limit,
+            limit + 1,
+            2 * limit,
+            2 * limit + 1,
+            5 * limit + 3,
+        )
         data = self.rng.randbytes(self.rng.choice(around))
         cut = self.rng.randint(0, len(data))
         dest = self.rng.choice(self.peers(rank))
@@ -141,7 +173,8 @@ class World:
             lsrank=rank,
             views=[memoryview(data)[:cut], memoryview(data)[cut:]],
             synchronous=self.rng.random() < 0.3,
-            count=number,  # names the message to the oracle; a message of no octets can carry nothing else
+            # Names the message to the oracle; a message of no octets can carry nothing else
+            count=number,
         )
         self.sent[number] = Sent(number, rank, dest, tag, data, out)
 
@@ -156,7 +189,8 @@ class World:
         fits = [
             m
             for m in self.procs[rank].unexpected
-            if source in (ANY_SOURCE, m.header.lsrank) and tag in (ANY_TAG, m.header.tag)
+            if source in (ANY_SOURCE, m.header.lsrank)
+            and tag in (ANY_TAG, m.header.tag)
         ]
         found = self.procs[rank].matcher.post(source, tag, Posted(source, tag))
         assert found is (fits[0] if fits else None)
@@ -166,7 +200,9 @@ class World:
 
     def probe(self, rank: int) -> None:
         found = self.procs[rank].matcher.probe(ANY_SOURCE, ANY_TAG)
-        assert found is (self.procs[rank].unexpected[0] if self.procs[rank].unexpected else None)
+        assert found is (
+            self.procs[rank].unexpected[0] if self.procs[rank].unexpected else None
+        )
         if found is not None and found.available:
             assert found.nbytes == len(self.sent[found.header.count].data)
 
@@ -195,7 +231,9 @@ class World:
         link = self.links[a, b]
         machine = self.procs[b].machine
         room = machine.get_buffer(a)
-        size = min(len(room), len(link.under_way), self.rng.choice((1, 64, 128, 500, 1 << 20)))
+        size = min(
+            len(room), len(link.under_way), self.rng.choice((1, 64, 128, 500, 1 << 20))
+        )
         room[:size] = link.take(size)
         at_once: list[Sent] = []
         for event in machine.received(a, size):
@@ -221,11 +259,23 @@ class World:
         way = (message.source, message.dest)
         assert message.number > self.last_arrived[way]
         self.last_arrived[way] = message.number
-        assert (incoming.source, incoming.header.lsrank, rank) == (message.source, message.source, message.dest)
-        assert (incoming.header.tag, incoming.nbytes) == (message.tag, len(message.data))
+        assert (incoming.source, incoming.header.lsrank, rank) == (
+            message.source,
+            message.source,
+            message.dest,
+        )
+        assert (incoming.header.tag, incoming.nbytes) == (
+            message.tag,
+            len(message.data),
+        )
         if incoming.cancelled:
             return
-        if self.procs[rank].matcher.arrive(incoming.header.lsrank, incoming.header.tag, incoming) is not None:
+        if (
+            self.procs[rank].matcher.arrive(
+                incoming.header.lsrank, incoming.header.tag, incoming
+            )
+            is not None
+        ):
             self.match(rank, incoming)
         else:
             self.procs[rank].unexpected.append(incoming)

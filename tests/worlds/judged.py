@@ -18,7 +18,9 @@ PAIR = ("p2p.ring", ("mpich", "openmpi"), "1x2+1x2")
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
-def run(tweak=lambda job: None, *, cell=PAIR, captures=True, variant="", clocks=(0.0, 0.0)):
+def run(
+    tweak=lambda job: None, *, cell=PAIR, captures=True, variant="", clocks=(0.0, 0.0)
+):
     backend = FakeBackend(captures=captures, tweak=tweak)
     backend.clocks = clocks
     case, vendors, topology = cell
@@ -33,23 +35,29 @@ def failed(verdict):
 
 
 def lacking(case, *, topology="1x2+1x2"):
-    """What fails where the first message that the case demands of its program did not cross."""
+    """Return the items that fail if the first message that the case demands did not cross."""
 
     def lose(job):
         first = job.meetings or job.messages
         del first[0]
 
     vendors = ("mpich", "openmpi", "pure")[: topology.count("+") + 1]
-    return failed(run(lose, cell=(case.name, vendors, topology), variant=case.variants[0]))
+    return failed(
+        run(lose, cell=(case.name, vendors, topology), variant=case.variants[0])
+    )
 
 
 def spoiled(case, *, topology="1x2+1x2"):
-    """What fails where the first message whose octets are known has others."""
+    """Return the items that fail if the first message whose octets are known has others."""
 
     def spoil(job):
         at = next(i for i, m in enumerate(job.messages) if m.payload and not m.access)
         data = job.messages[at].payload
-        job.messages[at] = replace(job.messages[at], payload=data[:-1] + bytes([data[-1] ^ 1]))
+        job.messages[at] = replace(
+            job.messages[at], payload=data[:-1] + bytes([data[-1] ^ 1])
+        )
 
     vendors = ("mpich", "openmpi", "pure")[: topology.count("+") + 1]
-    return failed(run(spoil, cell=(case.name, vendors, topology), variant=case.variants[0]))
+    return failed(
+        run(spoil, cell=(case.name, vendors, topology), variant=case.variants[0])
+    )

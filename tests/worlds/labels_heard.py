@@ -24,7 +24,9 @@ class Heard:
         """By client: those that the server has sent it."""
         self.submitted: list[list[int]] = [[] for _ in facts]
         server = ServerMachine(len(facts), NONE)
-        machines = [ClientMachine(rank, NONE, offered) for rank, offered in enumerate(versions)]
+        machines = [
+            ClientMachine(rank, NONE, offered) for rank, offered in enumerate(versions)
+        ]
         for conn in range(len(machines)):
             server.connected(conn, f"peer{conn}")
         for _ in range(100):
@@ -42,7 +44,7 @@ class Heard:
 
 
 def labels_in(octets: bytes) -> list[int]:
-    """What the server begins with is no command, but has the shape of one without payload."""
+    """The server's first octets are not a command, but have the shape of one without payload."""
     reader = CommandReader()
     reader.receive_data(octets)
     found = []
@@ -59,10 +61,14 @@ def broadcast(label: int, mask: int, data: bytes) -> bytes:
 def hears(facts: ClientFacts, tail: bytes) -> ClientMachine:
     """Client 0 of two, up to its own labels, and then ``tail``."""
     machine = ClientMachine(0, NONE)
-    machine.receive_data(bytes(8) + encode_command(Command.IMPI, (2).to_bytes(4, "big")))
+    machine.receive_data(
+        bytes(8) + encode_command(Command.IMPI, (2).to_bytes(4, "big"))
+    )
     machine.submit(facts)
     others = ClientFacts(hosts=facts.hosts)
-    machine.receive_data(broadcast(Label.C_VERSION, 0b11, encode_versions(ALL_VERSIONS) * 2))
+    machine.receive_data(
+        broadcast(Label.C_VERSION, 0b11, encode_versions(ALL_VERSIONS) * 2)
+    )
     for label, data in encode_facts(others):
         machine.receive_data(broadcast(label, 0b11, data * 2))
     machine.receive_data(tail)

@@ -13,7 +13,9 @@ def traffic(engine: Engine) -> Traffic:
     return Traffic(engine, engine.make_context(0, range(n)))
 
 
-def channel_to(one: Traffic, engine: Engine, world: int, other: LcoContext) -> LcoContext:
+def channel_to(
+    one: Traffic, engine: Engine, world: int, other: LcoContext
+) -> LcoContext:
     """A sender to receive slot 0 of the LCO of another proc, which has made the same ones."""
     made = one.create(KEY)
     address = engine.job.procs[world]

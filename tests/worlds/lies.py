@@ -5,7 +5,9 @@ from __future__ import annotations
 from impi.lab.run.recipe import Mutation
 
 
-def patched(*replacements: tuple[str, str], clients: tuple[int, ...] = (1,)) -> Mutation:
+def patched(
+    *replacements: tuple[str, str], clients: tuple[int, ...] = (1,)
+) -> Mutation:
     """The program with some of its text replaced, in some clients."""
     code = (
         "import sys, os\n"
@@ -18,7 +20,9 @@ def patched(*replacements: tuple[str, str], clients: tuple[int, ...] = (1,)) -> 
         "exec(compile(text, path, 'exec'))\n"
     )
 
-    def change(i: int, argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    def change(
+        i: int, argv: list[str], env: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         return ([*argv[:-1], "-c", code, argv[-1]] if i in clients else argv), env
 
     return change
@@ -26,7 +30,10 @@ def patched(*replacements: tuple[str, str], clients: tuple[int, ...] = (1,)) -> 
 
 SENDS_NOTHING = patched(
     ("comm.Sendrecv(", "(lambda *nothing: None)("),
-    ("report.check(", "(lambda what, actual, expected: report.check(what, expected, expected))("),
+    (
+        "report.check(",
+        "(lambda what, actual, expected: report.check(what, expected, expected))(",
+    ),
     clients=(0, 1),
 )
-"""Of ``p2p.ring``: all ranks agree that everything is fine, and nothing crosses."""
+"""The evidence of ``p2p.ring``: all ranks agree that everything is fine, and nothing crosses."""

@@ -20,12 +20,15 @@ ABI: Final = abi_tables.abi("standard")
 ffi: Final[Any] = cffi.FFI()
 ffi.cdef(
     "typedef intptr_t MPI_Aint; typedef int64_t MPI_Count; struct status { int of[4]; int64_t octets; int longs; };"
-    + "".join(f"typedef {ABI.handle_of(name)} MPI_{name};" for name in abi_tables.HANDLES.values())
+    + "".join(
+        f"typedef {ABI.handle_of(name)} MPI_{name};"
+        for name in abi_tables.HANDLES.values()
+    )
 )
 
 
 class Library:
-    """What Python calls of C: it notes what it is told, and keeps statuses."""
+    """A stand-in for C: it notes the calls of Python, and keeps statuses."""
 
     IMPI_STATUS_SIZE = ffi.sizeof("struct status")
 
@@ -38,19 +41,36 @@ class Library:
     def impi_symbol(self, number: int) -> int:
         return 1000 + number
 
-    def impi_handle_later(self, function: int, handle: int, wide: bool, code: int) -> None:
+    def impi_handle_later(
+        self, function: int, handle: int, wide: bool, code: int
+    ) -> None:
         """Call at once what C calls when Python has returned."""
         cell = ffi.new("intptr_t *" if wide else "int *", handle)
-        ffi.cast("void (*)(void *, int *, ...)", function)(ffi.cast("void *", cell), ffi.new("int *", code))
+        ffi.cast("void (*)(void *, int *, ...)", function)(
+            ffi.cast("void *", cell), ffi.new("int *", code)
+        )
 
     def impi_fortran_number(self, owner: int, handle: int) -> int:
         return -handle
 
     def impi_set_status(
-        self, at: int, source: int, tag: int, error: int, cancelled: int, octets: int, longs: int
+        self,
+        at: int,
+        source: int,
+        tag: int,
+        error: int,
+        cancelled: int,
+        octets: int,
+        longs: int,
     ) -> None:
         place = ffi.cast("struct status *", at)
-        place.of[0], place.of[1], place.of[3], place.octets, place.longs = source, tag, cancelled, octets, longs
+        place.of[0], place.of[1], place.of[3], place.octets, place.longs = (
+            source,
+            tag,
+            cancelled,
+            octets,
+            longs,
+        )
         if error >= 0:
             place.of[2] = error
 

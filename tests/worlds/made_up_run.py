@@ -10,7 +10,11 @@ from typing import Any
 
 VENDORS = ("pure", "mpich", "openmpi", "mpich@4.3", "openmpi@4.1")
 TOPOLOGIES = ("1x2+1x2", "2x2+2x2", "1x1+1x3")
-CASES = [f"{family}.{name}" for family in ("p2p", "coll", "rma") for name in ("ring", "all", "long", "many<b>|`")]
+CASES = [
+    f"{family}.{name}"
+    for family in ("p2p", "coll", "rma")
+    for name in ("ring", "all", "long", "many<b>|`")
+]
 VARIANTS = ("", "auth=key,net=wan")
 ITEM = {
     "name": "end.status",
@@ -28,7 +32,14 @@ def record(cell: str, result: str = "pass", **more: Any) -> dict[str, Any]:
     number = hashlib.sha256(cell.encode()).hexdigest()[:7]
     ran = result not in ("unsupported", "skipped")
     failed = [] if result == "pass" else [ITEM]
-    attempt = {"outcome": result, "lab": "lab-1", "phase": "", "blame": "", "reason": "", "seconds": 1.0}
+    attempt = {
+        "outcome": result,
+        "lab": "lab-1",
+        "phase": "",
+        "blame": "",
+        "reason": "",
+        "seconds": 1.0,
+    }
     return {
         "id": cell,
         "hash": number,
@@ -40,7 +51,9 @@ def record(cell: str, result: str = "pass", **more: Any) -> dict[str, Any]:
         "result": result,
         "phase": "" if result == "pass" else "case",
         "blame": "" if result == "pass" else "client 1",
-        "reason": "" if result == "pass" else "end.status: expected 0 <b>, but it ended with 1",
+        "reason": ""
+        if result == "pass"
+        else "end.status: expected 0 <b>, but it ended with 1",
         "self_reported": False,
         "unseen": [],
         "seconds": int(number[:2], 16) / 40,
@@ -48,7 +61,9 @@ def record(cell: str, result: str = "pass", **more: Any) -> dict[str, Any]:
         "attempts": [{**attempt, "folder": f"cells/{number}"}] if ran else [],
         "evidence": {
             "folder": f"cells/{number}" if ran else "",
-            "items": [{**ITEM, "name": "placement", "ok": True}, *failed] if ran else [],
+            "items": [{**ITEM, "name": "placement", "ok": True}, *failed]
+            if ran
+            else [],
         },
     } | more
 
@@ -72,7 +87,12 @@ def written(folder: Path, records: list[dict[str, Any]], **more: Any) -> Path:
         "builds": {},
         "impi": "0.1.0",
         "commit": "0123456789",
-        "machine": {"system": "Linux 6", "processor": "a processor", "cores": 2, "load": [0.5, 0.5, 0.5]},
+        "machine": {
+            "system": "Linux 6",
+            "processor": "a processor",
+            "cores": 2,
+            "load": [0.5, 0.5, 0.5],
+        },
         "started": "2027-01-01T00:00:00+0000",
         "seconds": 312.0,
         "exit": 0,
@@ -87,8 +107,13 @@ def written(folder: Path, records: list[dict[str, Any]], **more: Any) -> Path:
 
 
 def made_up(folder: Path, count: int = 1000) -> Path:
-    """Write a run of so many cells, some of each result."""
-    expected = {"row": 3, "result": "fail", "issue": "https://tracker.example/41", "until": "2027-03-01"}
+    """Write a run of that number of cells, some of each result."""
+    expected = {
+        "row": 3,
+        "result": "fail",
+        "issue": "https://tracker.example/41",
+        "until": "2027-03-01",
+    }
     odd: dict[int, tuple[str, dict[str, Any]]] = {
         5: ("fail", {}),
         17: ("timeout", {}),
@@ -100,10 +125,14 @@ def made_up(folder: Path, count: int = 1000) -> Path:
         95: ("flaky", {}),
         99: ("error", {}),
     }
-    names = itertools.product(CASES, itertools.product(VENDORS, VENDORS), TOPOLOGIES, VARIANTS)
+    names = itertools.product(
+        CASES, itertools.product(VENDORS, VENDORS), TOPOLOGIES, VARIANTS
+    )
     records = []
     for i, (case, pair, topology, variant) in enumerate(itertools.islice(names, count)):
         result, more = odd.get(i % 150, ("pass", {}))
         cell = "/".join(filter(None, (case, "+".join(pair), topology, variant)))
         records.append(record(cell, result, **more))
-    return written(folder, records, expectations=["row 9 (x) is stale: of 2 cells 2 passed"])
+    return written(
+        folder, records, expectations=["row 9 (x) is stale: of 2 cells 2 passed"]
+    )

@@ -39,7 +39,20 @@ class Namespaces:
     def cable(self, one: str, its: str, other: str, others: str) -> None:
         """Join two namespaces: the names of each and of its end."""
         there = self._prefix + other
-        self.run(one, "ip", "link", "add", its, "type", "veth", "peer", "name", others, "netns", there)
+        self.run(
+            one,
+            "ip",
+            "link",
+            "add",
+            its,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            others,
+            "netns",
+            there,
+        )
         self.run(one, "ip", "link", "set", its, "up")
         self.run(other, "ip", "link", "set", others, "up")
 
@@ -51,12 +64,29 @@ class Namespaces:
         """Return the output of a command there."""
         return self._do("ip", "netns", "exec", self._prefix + where, *argv)
 
-    def impirun(self, where: str, *arguments: str, env: Mapping[str, str]) -> subprocess.Popen[str]:
+    def impirun(
+        self, where: str, *arguments: str, env: Mapping[str, str]
+    ) -> subprocess.Popen[str]:
         """Start an impirun there, which ends with the test."""
-        argv = ["ip", "netns", "exec", self._prefix + where, sys.executable, "-m", "impi.cli.impirun", *arguments]
+        argv = [
+            "ip",
+            "netns",
+            "exec",
+            self._prefix + where,
+            sys.executable,
+            "-m",
+            "impi.cli.impirun",
+            *arguments,
+        ]
         pipe, all_env = subprocess.PIPE, {**os.environ, **env}
         process = subprocess.Popen(
-            argv, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, text=True, env=all_env, cwd=ROOT
+            argv,
+            stdout=pipe,
+            stderr=pipe,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            env=all_env,
+            cwd=ROOT,
         )
         self._stack.enter_context(process)
         self._stack.callback(process.terminate)

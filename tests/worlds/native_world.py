@@ -20,7 +20,7 @@ BYTE = "MPI_BYTE"
 
 
 class LibraryError(Exception):
-    """What a call of the library raises."""
+    """The exception of a call of the library."""
 
 
 class _Status:
@@ -196,13 +196,17 @@ def _octets(spec: Any) -> memoryview:
     return view if len(spec) == 2 else view[: spec[1] * _WIDTHS[spec[2]]]
 
 
-def give_library(engine: Engine, meetings: dict[int, Meeting], *, overruns: bool) -> None:
+def give_library(
+    engine: Engine, meetings: dict[int, Meeting], *, overruns: bool
+) -> None:
     """Give the engine's later communicators a library; ``meetings`` is every proc's."""
     vendor = engine.vendor
     assert isinstance(vendor, MemoryVendor)
 
     def library(comm: MemoryComm) -> MemoryLibrary:
-        return MemoryLibrary(comm, overruns, meetings.setdefault(comm.cid, Meeting(comm.size)))
+        return MemoryLibrary(
+            comm, overruns, meetings.setdefault(comm.cid, Meeting(comm.size))
+        )
 
     assert isinstance(vendor.world, MemoryComm)
     vendor.world.library = library

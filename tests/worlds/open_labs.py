@@ -25,7 +25,7 @@ def first_line(command: RunningCommand) -> str:
 
 
 def ours(backend: DockerBackend, lab: str) -> list[str]:
-    """What the engine has of that lab."""
+    """Return the engine's objects of that lab."""
     mine: dict[str, str | list[str] | bool] = {"label": f"{LABEL}lab={lab}"}
     client = backend._client
     found = [str(c.name) for c in client.containers.list(all=True, filters=mine)]
@@ -36,7 +36,12 @@ def ours(backend: DockerBackend, lab: str) -> list[str]:
 def left(backend: Backend, run: str) -> list[str]:
     """That run's remains; on loopback any in the test's folder, as labels may be missing."""
     labs = backend.inventory.find()
-    return [part for lab in labs if backend.name == "local" or lab.labels.get("run") == run for part in lab.parts]
+    return [
+        part
+        for lab in labs
+        if backend.name == "local" or lab.labels.get("run") == run
+        for part in lab.parts
+    ]
 
 
 def wait_until(what: Callable[[], bool]) -> bool:
@@ -54,4 +59,6 @@ def keeps(path: Path, folder: Path) -> bool:
         words = path.read_bytes().split(b"\0")
     except OSError:
         return False
-    return b"impi.lab.backends.reaper_process" in words and str(folder).encode() in words
+    return (
+        b"impi.lab.backends.reaper_process" in words and str(folder).encode() in words
+    )

@@ -43,9 +43,20 @@ def check_links(top: Path) -> int:
     return len(pages)
 
 
+def troubles_of(shown: Any) -> list[str]:
+    """Return a list that gets what a page in a browser says on its console, and its errors."""
+    troubles: list[str] = []
+    shown.on("console", lambda message: troubles.append(message.text))
+    shown.on("pageerror", lambda error: troubles.append(str(error)))
+    return troubles
+
+
 def check_for_everybody(shown: Any, width: int) -> None:
     """Check a page in a browser: nothing to scroll sideways but tables, and no finding of axe."""
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is missing: make proofs installs it")
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright",
+        reason="axe is missing: make proofs installs it",
+    )
     assert shown.evaluate("document.documentElement.scrollWidth") == width, shown.url
     found = axe.Axe().run(shown).response["violations"]
     assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], shown.url

@@ -17,9 +17,24 @@ def pairs(rows: Sequence[Any], columns: Sequence[Any]) -> list[ParameterSet]:
     found = []
     for i, row in enumerate(map(_param, rows)):
         for j, column in enumerate(map(_param, columns)):
-            tested = i % len(columns) == j if len(rows) >= len(columns) else j % len(rows) == i
-            marks = [*row.marks, *column.marks, *([] if tested else [pytest.mark.proof])]
-            found.append(pytest.param(*row.values, *column.values, marks=marks, id=f"{_id(row)}-{_id(column)}"))
+            tested = (
+                i % len(columns) == j
+                if len(rows) >= len(columns)
+                else j % len(rows) == i
+            )
+            marks = [
+                *row.marks,
+                *column.marks,
+                *([] if tested else [pytest.mark.proof]),
+            ]
+            found.append(
+                pytest.param(
+                    *row.values,
+                    *column.values,
+                    marks=marks,
+                    id=f"{_id(row)}-{_id(column)}",
+                )
+            )
     return found
 
 
@@ -30,4 +45,8 @@ def _param(value: Any) -> ParameterSet:
 def _id(param: ParameterSet) -> str:
     if isinstance(param.id, str):
         return param.id
-    return "+".join(str(part) for value in param.values for part in (value if isinstance(value, list) else [value]))
+    return "+".join(
+        str(part)
+        for value in param.values
+        for part in (value if isinstance(value, list) else [value])
+    )

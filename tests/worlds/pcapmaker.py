@@ -23,18 +23,41 @@ class PcapMaker:
 
     def bytes(self) -> bytes:
         magic = 0xA1B23C4D if self.nano else 0xA1B2C3D4
-        out = [struct.pack(self.order + "IHHiIII", magic, 2, 4, 0, 0, 262144, self.link)]
+        out = [
+            struct.pack(self.order + "IHHiIII", magic, 2, 4, 0, 0, 262144, self.link)
+        ]
         for time, frame, original in self.frames:
             fraction = round((time - int(time)) * (1e9 if self.nano else 1e6))
-            out.append(struct.pack(self.order + "IIII", int(time), fraction, len(frame), original) + frame)
+            out.append(
+                struct.pack(
+                    self.order + "IIII", int(time), fraction, len(frame), original
+                )
+                + frame
+            )
         return b"".join(out)
 
-    def ip(self, src: str, dst: str, protocol: int, body: Octets, *, cut: int = 0) -> None:
+    def ip(
+        self, src: str, dst: str, protocol: int, body: Octets, *, cut: int = 0
+    ) -> None:
         a, b = address(src), address(dst)
         if a.version == 4:
-            head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(body), 0, 0x4000, 64, protocol, 0, a.packed, b.packed)
+            head = struct.pack(
+                ">BBHHHBBH4s4s",
+                0x45,
+                0,
+                20 + len(body),
+                0,
+                0x4000,
+                64,
+                protocol,
+                0,
+                a.packed,
+                b.packed,
+            )
         else:
-            head = struct.pack(">IHBB16s16s", 6 << 28, len(body), protocol, 64, a.packed, b.packed)
+            head = struct.pack(
+                ">IHBB16s16s", 6 << 28, len(body), protocol, 64, a.packed, b.packed
+            )
         kind = 0x0800 if a.version == 4 else 0x86DD
         links = {
             1: Octets(12) + struct.pack(">H", kind),
@@ -47,15 +70,31 @@ class PcapMaker:
         self.frames.append((self.clock, frame[: len(frame) - cut], len(frame)))
 
     def udp(self, src: str, dst: str, payload: Octets, port: int = 9) -> None:
-        self.ip(src, dst, 17, struct.pack(">HHHH", port, port, 8 + len(payload), 0) + payload)
+        self.ip(
+            src,
+            dst,
+            17,
+            struct.pack(">HHHH", port, port, 8 + len(payload), 0) + payload,
+        )
 
     def tcp(self, src, dst, seq, ack, flags, payload=b"", *, cut=0) -> None:
         head = struct.pack(
-            ">HHIIBBHHH", src[1], dst[1], seq % 2**32, ack % 2**32 if flags & ACK else 0, 5 << 4, flags, 65535, 0, 0
+            ">HHIIBBHHH",
+            src[1],
+            dst[1],
+            seq % 2**32,
+            ack % 2**32 if flags & ACK else 0,
+            5 << 4,
+            flags,
+            65535,
+            0,
+            0,
         )
         self.ip(src[0], dst[0], 6, head + payload, cut=cut)
 
-    def dialogue(self, opener, accepter, said: list[tuple[bool, Octets]], *, mss=1448) -> None:
+    def dialogue(
+        self, opener, accepter, said: list[tuple[bool, Octets]], *, mss=1448
+    ) -> None:
         """A whole connection, in this order: (whether the opener says it, octets)."""
         ends, sent = (opener, accepter), [8, 100]
         self.tcp(opener, accepter, 7, 0, SYN)
@@ -71,7 +110,17 @@ class PcapMaker:
             sent[me] += 1
         self.tcp(opener, accepter, sent[0], sent[1], ACK)
 
-    def connection(self, opener, accepter, forth: Octets, back: Octets, *, mss=1448, isn=(7, 99), close=True) -> None:
+    def connection(
+        self,
+        opener,
+        accepter,
+        forth: Octets,
+        back: Octets,
+        *,
+        mss=1448,
+        isn=(7, 99),
+        close=True,
+    ) -> None:
         """A whole connection; segments of both directions alternate."""
         a, b = isn
         self.tcp(opener, accepter, a, 0, SYN)
@@ -79,7 +128,9 @@ class PcapMaker:
         self.tcp(opener, accepter, a + 1, b + 1, ACK)
         sent = [0, 0]
         while sent[0] < len(forth) or sent[1] < len(back):
-            for i, (src, dst, data) in enumerate(((opener, accepter, forth), (accepter, opener, back))):
+            for i, (src, dst, data) in enumerate(
+                ((opener, accepter, forth), (accepter, opener, back))
+            ):
                 piece = data[sent[i] : sent[i] + mss]
                 if piece:
                     seq, ack = isn[i] + 1 + sent[i], isn[1 - i] + 1 + sent[1 - i]

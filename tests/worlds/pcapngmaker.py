@@ -9,7 +9,11 @@ from pcapmaker import PcapMaker
 
 def block(order: str, kind: int, body: bytes) -> bytes:
     body += bytes(-len(body) % 4)
-    return struct.pack(order + "II", kind, len(body) + 12) + body + struct.pack(order + "I", len(body) + 12)
+    return (
+        struct.pack(order + "II", kind, len(body) + 12)
+        + body
+        + struct.pack(order + "I", len(body) + 12)
+    )
 
 
 def section(order: str) -> bytes:
@@ -25,12 +29,21 @@ def option(order: str, code: int, value: bytes) -> bytes:
 
 
 def frame(order: str, number: int, stamp: int, octets: bytes) -> bytes:
-    head = struct.pack(order + "IIIII", number, stamp >> 32, stamp & 0xFFFFFFFF, len(octets), len(octets))
+    head = struct.pack(
+        order + "IIIII",
+        number,
+        stamp >> 32,
+        stamp & 0xFFFFFFFF,
+        len(octets),
+        len(octets),
+    )
     return block(order, 6, head + octets)
 
 
 def pcapng(maker: PcapMaker) -> bytes:
     """The frames of a pcap as a pcapng."""
     blocks = [section("<"), interface("<", maker.link)]
-    blocks += [frame("<", 0, round(time * 1e6), octets) for time, octets, _ in maker.frames]
+    blocks += [
+        frame("<", 0, round(time * 1e6), octets) for time, octets, _ in maker.frames
+    ]
     return b"".join(blocks)

@@ -28,7 +28,11 @@ def started(lab: Lab, program: Path) -> list[RunningCommand]:
     for client, (node,) in enumerate(lab.clients):
         node.write(program.name, program.read_bytes())
         environment = lab.access.environment[node.name]
-        argv = [*client_argv(lab, client, hostport), lab.access.python, f"{environment['HOME']}/{program.name}"]
+        argv = [
+            *client_argv(lab, client, hostport),
+            lab.access.python,
+            f"{environment['HOME']}/{program.name}",
+        ]
         clients.append(node.start(argv, env={**environment, **env}))
     await_lines(clients, 4)
     return [server, *clients]

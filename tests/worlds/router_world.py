@@ -13,17 +13,23 @@ from impi.rank.agent.router import Link as RouterLink
 from impi.rank.agent.router import Router
 
 
-def packet(job: Job, kind: int, source: int, dest: int, data: bytes = b"", **fields: Any) -> bytes:
+def packet(
+    job: Job, kind: int, source: int, dest: int, data: bytes = b"", **fields: Any
+) -> bytes:
     """A packet of ``source`` for ``dest``, as octets."""
     src, dst = job.procs[source], job.procs[dest]
-    header = Header(kind, len(data), src.ipv6, src.pid, dst.ipv6, dst.pid, msglen=len(data))
+    header = Header(
+        kind, len(data), src.ipv6, src.pid, dst.ipv6, dst.pid, msglen=len(data)
+    )
     return pack_header(header._replace(**fields)) + data
 
 
 FINI = pack_header(Header(int(PacketType.FINI)))
 
 
-def feed(router: Router, link: RouterLink, octets: bytes, chunk: int = NO_LIMIT) -> set[RouterLink]:
+def feed(
+    router: Router, link: RouterLink, octets: bytes, chunk: int = NO_LIMIT
+) -> set[RouterLink]:
     """Let ``router`` read ``octets``, as much a turn as it takes and ``chunk`` says."""
     touched: set[RouterLink] = set()
     at = 0
@@ -38,7 +44,7 @@ def feed(router: Router, link: RouterLink, octets: bytes, chunk: int = NO_LIMIT)
 
 
 def drain(link: RouterLink, limit: int = NO_LIMIT) -> bytes:
-    """What goes out over ``link`` now, up to ``limit`` octets."""
+    """Return the octets that leave over ``link`` now, up to ``limit`` octets."""
     out = bytearray()
     while len(out) < limit and (views := link.views()):
         assert len(views) <= 64
@@ -55,27 +61,46 @@ Give = Callable[[bytes], object]
 class World:
     """All procs of ``job``; hosts outside of ``agents`` have one proc that is its own host."""
 
-    def __init__(self, job: Job, agents: Iterable[int], capacity: int = NO_LIMIT) -> None:
+    def __init__(
+        self, job: Job, agents: Iterable[int], capacity: int = NO_LIMIT
+    ) -> None:
         self.job = job
         self.routers = {index: Router(job, index) for index in agents}
-        self.procs = [Proc(job, proc.rank, agent=proc.host in self.routers) for proc in job.procs]
+        self.procs = [
+            Proc(job, proc.rank, agent=proc.host in self.routers) for proc in job.procs
+        ]
         self.links: dict[tuple[str, str], Link] = {}
         """By the names of source and destination: ``rank 3`` or ``host 1``."""
         self._ends: dict[tuple[str, str], tuple[Take, Give]] = {}
         for index, router in self.routers.items():
             for rank, link in router.procs.items():
                 self._connect(
-                    f"rank {rank}", self._of_proc(rank, index), f"host {index}", _of_link(router, link), capacity
+                    f"rank {rank}",
+                    self._of_proc(rank, index),
+                    f"host {index}",
+                    _of_link(router, link),
+                    capacity,
                 )
         for low in job.hosts:
             for high in job.hosts[low.index + 1 :]:
                 if low.client != high.client:
-                    ends = self._of_host(low.index, high.index), self._of_host(high.index, low.index)
-                    self._connect(f"host {low.index}", ends[0], f"host {high.index}", ends[1], capacity)
+                    ends = (
+                        self._of_host(low.index, high.index),
+                        self._of_host(high.index, low.index),
+                    )
+                    self._connect(
+                        f"host {low.index}",
+                        ends[0],
+                        f"host {high.index}",
+                        ends[1],
+                        capacity,
+                    )
 
     def _of_proc(self, rank: int, key: int) -> tuple[Take, Give]:
         proc = self.procs[rank]
-        return (lambda limit: proc.write(key, limit)), (lambda octets: proc.read(key, octets))
+        return (lambda limit: proc.write(key, limit)), (
+            lambda octets: proc.read(key, octets)
+        )
 
     def _of_host(self, host: int, other: int) -> tuple[Take, Give]:
         if host in self.routers:
@@ -83,9 +108,19 @@ class World:
         [rank] = self.job.hosts[host].procs
         return self._of_proc(rank, other)
 
-    def _connect(self, one: str, ends: tuple[Take, Give], other: str, ends2: tuple[Take, Give], capacity: int) -> None:
+    def _connect(
+        self,
+        one: str,
+        ends: tuple[Take, Give],
+        other: str,
+        ends2: tuple[Take, Give],
+        capacity: int,
+    ) -> None:
         self.links[one, other], self.links[other, one] = Link(capacity), Link(capacity)
-        self._ends[one, other], self._ends[other, one] = (ends[0], ends2[1]), (ends2[0], ends[1])
+        self._ends[one, other], self._ends[other, one] = (
+            (ends[0], ends2[1]),
+            (ends2[0], ends[1]),
+        )
 
     def write(self, source: str, dest: str, limit: int = NO_LIMIT) -> int:
         link = self.links[source, dest]
@@ -112,8 +147,14 @@ class World:
         for router in self.routers.values():
             for link in (*router.procs.values(), *router.hosts.values()):
                 pairs = len(link.near) * len(link.far)
-                most = pairs * (job.hiwater * size + job.hiwater // job.ackmark * HEADER_SIZE) + HEADER_SIZE
-                assert link.waiting <= most, f"{link.waiting} octets wait for {link.name}, {most} may"
+                most = (
+                    pairs
+                    * (job.hiwater * size + job.hiwater // job.ackmark * HEADER_SIZE)
+                    + HEADER_SIZE
+                )
+                assert link.waiting <= most, (
+                    f"{link.waiting} octets wait for {link.name}, {most} may"
+                )
 
     def finish(self) -> None:
         """IMPI 3.8, everywhere."""
@@ -122,7 +163,9 @@ class World:
         self.run()
         assert all(proc.machine.finished for proc in self.procs)
         for router in self.routers.values():
-            assert all(link.closed for link in (*router.procs.values(), *router.hosts.values()))
+            assert all(
+                link.closed for link in (*router.procs.values(), *router.hosts.values())
+            )
             assert not router.finished  # until the procs have closed their connections
             for link in router.procs.values():
                 router.eof(link)
@@ -130,4 +173,6 @@ class World:
 
 
 def _of_link(router: Router, link: RouterLink) -> tuple[Take, Give]:
-    return (lambda limit: drain(link, limit)), (lambda octets: feed(router, link, octets))
+    return (lambda limit: drain(link, limit)), (
+        lambda octets: feed(router, link, octets)
+    )

@@ -21,7 +21,15 @@ from impi.protocol.startup.client import ClientEvent, Joined, Negotiated
 from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts
 from impi.protocol.wire import addresses
 
-__all__ = ["Client", "DEADLINE_S", "NO_AUTH", "ServerThread", "facts_of", "negotiate_all", "step"]
+__all__ = [
+    "Client",
+    "DEADLINE_S",
+    "NO_AUTH",
+    "ServerThread",
+    "facts_of",
+    "negotiate_all",
+    "step",
+]
 
 DEADLINE_S = 20.0
 NO_AUTH = {"IMPI_AUTH_NONE": ""}
@@ -43,7 +51,9 @@ class Client(Rendezvous):
         self.start()
         event = self._wait(timeout_s, "not all clients have joined")
         if not isinstance(event, Joined):
-            raise LocalProtocolError(f"expected all clients to have joined, but got {event}", clause="2.3.4")
+            raise LocalProtocolError(
+                f"expected all clients to have joined, but got {event}", clause="2.3.4"
+            )
         return event.nclients
 
     def negotiate(self, facts: ClientFacts, timeout_s: float | None = None) -> Job:
@@ -56,7 +66,9 @@ class Client(Rendezvous):
         self.submit(facts)
         event = self._wait(timeout_s, "not all clients have submitted their facts")
         if not isinstance(event, Negotiated):
-            raise LocalProtocolError(f"expected the job, but got {event}", clause="2.3.6")
+            raise LocalProtocolError(
+                f"expected the job, but got {event}", clause="2.3.6"
+            )
         return event.job
 
     def _wait(self, timeout_s: float | None, what: str) -> ClientEvent:
@@ -65,14 +77,16 @@ class Client(Rendezvous):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self._socket], [], [], left)
             if not ready:
-                raise StartupError(f"{what} at {self._where} within {timeout_s} s", clause="2.3")
+                raise StartupError(
+                    f"{what} at {self._where} within {timeout_s} s", clause="2.3"
+                )
             events = self.on_readable()
             if events:
                 return events[0]
 
 
 class _Said(io.StringIO):
-    """What the server says; another thread can wait for words of it."""
+    """The lines that the server prints; another thread can wait for words of it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,17 +99,23 @@ class _Said(io.StringIO):
 
     def wait_for(self, words: str) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: words in self.getvalue(), DEADLINE_S), self.getvalue()
+            assert self._changed.wait_for(
+                lambda: words in self.getvalue(), DEADLINE_S
+            ), self.getvalue()
 
 
 class ServerThread:
     """Runs ``run_server`` on 127.0.0.1. The test makes it end, and then calls :meth:`join`."""
 
-    def __init__(self, count: int, *, environ: Mapping[str, str] = NO_AUTH, **others: object) -> None:
+    def __init__(
+        self, count: int, *, environ: Mapping[str, str] = NO_AUTH, **others: object
+    ) -> None:
         self.stderr = _Said()
         self.code: int | None = None
         self.environ = environ
-        options = made(ServerOptions, count=count, **({"interface": "127.0.0.1"} | others))
+        options = made(
+            ServerOptions, count=count, **({"interface": "127.0.0.1"} | others)
+        )
         reading, writing = os.pipe()
         self._stdout = os.fdopen(writing, "w")
         self._thread = threading.Thread(target=self._run, args=(options,), daemon=True)
@@ -107,7 +127,9 @@ class ServerThread:
 
     def _run(self, options: ServerOptions) -> None:
         try:
-            self.code = run_server(options, environ=self.environ, stdout=self._stdout, stderr=self.stderr)
+            self.code = run_server(
+                options, environ=self.environ, stdout=self._stdout, stderr=self.stderr
+            )
         finally:
             self._stdout.close()  # or who waits for the line would wait for ever
 
@@ -119,7 +141,12 @@ class ServerThread:
         return self.code
 
     def client(self, rank: int, **others: object) -> Client:
-        return Client(self.host, self.port, rank, **({"environ": self.environ} | others))  # type: ignore[arg-type]
+        return Client(
+            self.host,
+            self.port,
+            rank,
+            **({"environ": self.environ} | others),  # type: ignore[arg-type]
+        )
 
     def connect(self) -> socket.socket:
         """A bare connection."""
@@ -133,7 +160,10 @@ class ServerThread:
 def negotiate_all(clients: Sequence[Client]) -> list[Job]:
     """The job of each, all of which have joined."""
     with ThreadPoolExecutor(len(clients)) as pool:
-        futures = [pool.submit(c.negotiate, facts_of(rank), DEADLINE_S) for rank, c in enumerate(clients)]
+        futures = [
+            pool.submit(c.negotiate, facts_of(rank), DEADLINE_S)
+            for rank, c in enumerate(clients)
+        ]
         return [future.result(DEADLINE_S) for future in futures]
 
 
@@ -144,6 +174,12 @@ def step(client: Rendezvous) -> list[ClientEvent]:
 
 
 def facts_of(client: int, nprocs: int = 1) -> ClientFacts:
-    """What client ``client`` of 127.0.CLIENT.1 contributes."""
+    """Return the labels that client ``client`` of 127.0.CLIENT.1 contributes."""
     here = addresses.from_text(f"127.0.{client}.1")
-    return ClientFacts(hosts=(HostFacts(here, 5000, tuple(ProcFacts(here, 100 + i) for i in range(nprocs))),))
+    return ClientFacts(
+        hosts=(
+            HostFacts(
+                here, 5000, tuple(ProcFacts(here, 100 + i) for i in range(nprocs))
+            ),
+        )
+    )

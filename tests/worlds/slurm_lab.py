@@ -65,7 +65,9 @@ class SlurmLab:
 
     def run(self, node: str, *argv: str, user: str = "mpi") -> str:
         """Return the output of a command on a node."""
-        code, output = self.containers[node].exec_run(list(argv), user=user, workdir=_HOME)
+        code, output = self.containers[node].exec_run(
+            list(argv), user=user, workdir=_HOME
+        )
         text = str(output.decode("utf-8", "replace"))
         assert code == 0, f"{argv} on {node}: {text}"
         return text
@@ -76,7 +78,12 @@ class SlurmLab:
         with tarfile.open(fileobj=buffer, mode="w") as tar:
             for name, text in files.items():
                 entry = tarfile.TarInfo(name)
-                entry.size, entry.mode, entry.uid, entry.gid = len(text.encode()), 0o755, 1000, 1000
+                entry.size, entry.mode, entry.uid, entry.gid = (
+                    len(text.encode()),
+                    0o755,
+                    1000,
+                    1000,
+                )
                 tar.addfile(entry, io.BytesIO(text.encode()))
         for node in nodes:
             self.containers[node].put_archive(_HOME, buffer.getvalue())
@@ -94,15 +101,21 @@ class SlurmLab:
     def wait(self, job: str) -> Ended:
         """Wait until the job is over."""
         until = time.monotonic() + LIMIT_S
-        while not (over := _OVER.search(told := self.run("left1", "scontrol", "show", "job", job))):
-            assert time.monotonic() < until, f"the job runs after {LIMIT_S:g} s: {self.output()}"
+        while not (
+            over := _OVER.search(
+                told := self.run("left1", "scontrol", "show", "job", job)
+            )
+        ):
+            assert time.monotonic() < until, (
+                f"the job runs after {LIMIT_S:g} s: {self.output()}"
+            )
             time.sleep(_POLL_S)
         code = re.search(r"ExitCode=(\d+):", told)
         assert code
         return Ended(over[1], int(code[1]), self.output())
 
     def await_lines(self, word: str, count: int) -> None:
-        """Wait until the job has printed so many lines that begin with a word."""
+        """Wait until the job has printed a number of lines that begin with a word."""
         until = time.monotonic() + LIMIT_S
         while sum(line.startswith(word) for line in self.output().splitlines()) < count:
             assert time.monotonic() < until, self.output()
@@ -110,9 +123,15 @@ class SlurmLab:
 
     def left_over(self) -> list[str]:
         """Return what still runs of the user's on the nodes that live."""
-        listed = "ps -u mpi -o stat=,args= | grep -v '^Z' | grep -v 'ps -u\\|grep' || true"
+        listed = (
+            "ps -u mpi -o stat=,args= | grep -v '^Z' | grep -v 'ps -u\\|grep' || true"
+        )
         live = [node for node in NODES if self._runs(node)]
-        return [line for node in live for line in self.run(node, "sh", "-c", listed).splitlines()]
+        return [
+            line
+            for node in live
+            for line in self.run(node, "sh", "-c", listed).splitlines()
+        ]
 
     def _runs(self, node: str) -> bool:
         self.containers[node].reload()
@@ -123,17 +142,23 @@ def _image(client: Any) -> str:
     images = Images(client)
     base = images.ensure(["openmpi"])["openmpi"]
     folder, mpich = ROOT / "images/slurm", ROOT / "images/mpich"
-    context = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    context |= {f"mpich-{name}": (mpich / name).read_bytes() for name in ("install", "locked.txt")}
+    context = {
+        path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
+    }
+    context |= {
+        f"mpich-{name}": (mpich / name).read_bytes()
+        for name in ("install", "locked.txt")
+    }
     context["mpich-version"] = manifest("mpich").version.encode()
     return images.make("slurm", context, base)
 
 
 def _sources() -> bytes:
-    """A tar of what impirun needs on a node."""
+    """A tar of the files that impirun needs on a node."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(ROOT / "impi", "impi")  # what is compiled as well, which takes a crowded machine minutes
+        # Files that are compiled are in it, too, which takes a crowded machine minutes
+        tar.add(ROOT / "impi", "impi")
         for path in (ROOT / "images").glob("*/*.toml"):
             tar.add(path, str(path.relative_to(ROOT)))
     return buffer.getvalue()
@@ -158,7 +183,9 @@ def opened() -> Iterator[SlurmLab]:
                 hostname=node,
                 init=True,
                 network=name,
-                networking_config={name: client.api.create_endpoint_config(aliases=[node])},
+                networking_config={
+                    name: client.api.create_endpoint_config(aliases=[node])
+                },
             )
             containers[node].start()
             containers[node].put_archive("/opt/impi/src", sources)

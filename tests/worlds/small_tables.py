@@ -1,4 +1,4 @@
-"""Small tables of C functions, for tests of what is written from them."""
+"""Small tables of C functions, for tests of the files that are made from them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ from impi.cabi.tables.abi_tables import Function, Parameter
 
 
 def parameter(
-    text: str, kind: str, direction: str = "in", *, length: str = "", large: str = "", name: str = ""
+    text: str,
+    kind: str,
+    direction: str = "in",
+    *,
+    length: str = "",
+    large: str = "",
+    name: str = "",
 ) -> Parameter:
     """A parameter by its C declaration."""
     name = name or text.replace("[]", "").replace("*", " ").split()[-1]
     return Parameter(
-        name=name, kind=kind, direction=direction, length=length, root_only=False, text=text, large=large or text
+        name=name,
+        kind=kind,
+        direction=direction,
+        length=length,
+        root_only=False,
+        text=text,
+        large=large or text,
     )
 
 
-def function(name: str, *parameters: Parameter, result: str = "int", large: bool = False) -> Function:
+def function(
+    name: str, *parameters: Parameter, result: str = "int", large: bool = False
+) -> Function:
     return Function(name=name, result=result, parameters=parameters, large=large)
 
 
@@ -34,6 +48,8 @@ SEND = function(
     large=True,
 )
 RANK = function("MPI_Comm_rank", COMM, parameter("int *rank", "RANK", "out"))
-DUP = function("MPI_Comm_dup", COMM, parameter("MPI_Comm *newcomm", "COMMUNICATOR", "out"))
+DUP = function(
+    "MPI_Comm_dup", COMM, parameter("MPI_Comm *newcomm", "COMMUNICATOR", "out")
+)
 C2F = function("MPI_Comm_c2f", COMM, result="MPI_Fint")
 TOOL = function("MPI_T_finalize")

@@ -57,13 +57,17 @@ class Sshd(paramiko.ServerInterface):
         return "publickey"
 
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
-        good = username == "tester" and key.get_base64() == self.user_key.public.split()[1]
+        good = (
+            username == "tester" and key.get_base64() == self.user_key.public.split()[1]
+        )
         return paramiko.common.AUTH_SUCCESSFUL if good else paramiko.common.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
         return paramiko.common.OPEN_SUCCEEDED
 
-    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+    def check_channel_exec_request(
+        self, channel: paramiko.Channel, command: bytes
+    ) -> bool:
         self.commands.append(command)
         threading.Thread(target=self._run, args=(channel, command), daemon=True).start()
         return True
@@ -76,7 +80,9 @@ class Sshd(paramiko.ServerInterface):
             stderr=subprocess.STDOUT,
             bufsize=0,
         ) as process:
-            feeder = threading.Thread(target=self._feed, args=(channel, process), daemon=True)
+            feeder = threading.Thread(
+                target=self._feed, args=(channel, process), daemon=True
+            )
             feeder.start()
             assert process.stdout is not None
             # EOFError: the connection is lost, so the command's output has no reader.
@@ -107,7 +113,12 @@ class Sshd(paramiko.ServerInterface):
 
 
 def file_of(
-    sshd: Sshd, folder: Path, *, python: str = sys.executable, more: str = "", names: tuple[str, ...] = ("here",)
+    sshd: Sshd,
+    folder: Path,
+    *,
+    python: str = sys.executable,
+    more: str = "",
+    names: tuple[str, ...] = ("here",),
 ) -> Path:
     (key := folder / "key").write_text(sshd.user_key.private)
     key.chmod(0o600)
@@ -116,5 +127,7 @@ def file_of(
         f"key = '{key}'\nhost_key = '{sshd.host_key.public}'\npython = '{python}'\n{more}\n"
         for number, name in enumerate(names, start=2)
     ]
-    (path := folder / "hosts.toml").write_text("\n".join([f"folder = '{folder}'", *rows]))
+    (path := folder / "hosts.toml").write_text(
+        "\n".join([f"folder = '{folder}'", *rows])
+    )
     return path

@@ -26,7 +26,7 @@ _WORKER: Final = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
 _NAME: Final = f"impilab-sw{_WORKER}"
 """Beginning of names of namespaces and links; other workers have others."""
 _NET: Final = f"198.18.{213 + int(_WORKER)}"
-"""Of the range for tests of networks (RFC 2544)."""
+"""An address of the range for tests of networks (RFC 2544)."""
 _UP_S: Final = 120.0
 
 
@@ -44,8 +44,19 @@ class Engine:
         self._log = (self.folder / "log").open("wb")
         self.process = subprocess.Popen(
             [
-                *("nsenter", f"--net=/run/netns/{self.namespace}", "dockerd", "--config-file", str(config)),
-                *("--data-root", f"{self.folder}/data", "--exec-root", f"{self.folder}/exec"),
+                *(
+                    "nsenter",
+                    f"--net=/run/netns/{self.namespace}",
+                    "dockerd",
+                    "--config-file",
+                    str(config),
+                ),
+                *(
+                    "--data-root",
+                    f"{self.folder}/data",
+                    "--exec-root",
+                    f"{self.folder}/exec",
+                ),
                 *("--pidfile", f"{self.folder}/pid", "-H", self.url),
                 *("--containerd-namespace", self.namespace),
                 *("--containerd-plugins-namespace", f"{self.namespace}-plugins"),
@@ -59,7 +70,8 @@ class Engine:
     def await_up(self) -> None:
         end = time.monotonic() + _UP_S
         while True:
-            with socket.socket(socket.AF_UNIX) as probe:  # a client that fails leaves its sockets open
+            # A client that fails leaves its sockets open
+            with socket.socket(socket.AF_UNIX) as probe:
                 if probe.connect_ex(f"{self.folder}/sock") == 0:
                     break
             said = (self.folder / "log").read_text("utf-8", "replace")[-2000:]
@@ -106,7 +118,20 @@ def _network(hub: str) -> Iterator[None]:
         for number in range(1, ENGINES + 1):
             name = f"{_NAME}-{number}"
             stack.enter_context(_namespace(name))
-            ip("link", "add", f"engine{number}", "netns", hub, "type", "veth", "peer", "name", "eth0", "netns", name)
+            ip(
+                "link",
+                "add",
+                f"engine{number}",
+                "netns",
+                hub,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "eth0",
+                "netns",
+                name,
+            )
             ip("-n", hub, "link", "set", f"engine{number}", "master", "br0", "up")
             ip("-n", name, "addr", "add", f"{_NET}.{number}/24", "dev", "eth0")
             ip("-n", name, "link", "set", "lo", "up")
@@ -124,7 +149,10 @@ def _tags(client: docker.DockerClient, ids: Sequence[str]) -> list[str]:
     found: list[str] = []
     for image in client.images.list():
         name = next((tag for tag in image.tags if tag.startswith("impilab/")), "")
-        below = name.startswith(("impilab/os:", "impilab/machine:", "impilab/base:")) or name == "debian:bookworm-slim"
+        below = (
+            name.startswith(("impilab/os:", "impilab/machine:", "impilab/base:"))
+            or name == "debian:bookworm-slim"
+        )
         if name and (below or image.id in ids):
             found.append(name)
     return found
@@ -145,7 +173,9 @@ def swarm(vendors: Sequence[str]) -> Iterator[list[Engine]]:
         subprocess.run(saved, check=True, capture_output=True, timeout=300)
         with _network(f"{_NAME}-hub"):
             try:
-                engines += [Engine(number, folder, driver) for number in range(1, ENGINES + 1)]
+                engines += [
+                    Engine(number, folder, driver) for number in range(1, ENGINES + 1)
+                ]
                 for engine in engines:
                     engine.await_up()
                 for engine in engines:
@@ -164,11 +194,15 @@ def swarm(vendors: Sequence[str]) -> Iterator[list[Engine]]:
 
 def _join(engines: Sequence[Engine]) -> None:
     manager, *workers = engines
-    manager.client.swarm.init(advertise_addr=manager.address, listen_addr=manager.address)
+    manager.client.swarm.init(
+        advertise_addr=manager.address, listen_addr=manager.address
+    )
     token = manager.client.swarm.attrs["JoinTokens"]["Worker"]
     for worker in workers:
         worker.client.swarm.join(
-            remote_addrs=[f"{manager.address}:2377"], join_token=token, advertise_addr=worker.address
+            remote_addrs=[f"{manager.address}:2377"],
+            join_token=token,
+            advertise_addr=worker.address,
         )
     await_ready(engines)
 
@@ -176,7 +210,10 @@ def _join(engines: Sequence[Engine]) -> None:
 def await_ready(engines: Sequence[Engine]) -> None:
     """Wait until the manager has heard of all of them."""
     end = time.monotonic() + _UP_S
-    while sum(node.attrs["Status"]["State"] == "ready" for node in engines[0].client.nodes.list()) < len(engines):
+    while sum(
+        node.attrs["Status"]["State"] == "ready"
+        for node in engines[0].client.nodes.list()
+    ) < len(engines):
         assert time.monotonic() < end, "not all engines are ready in the swarm"
         time.sleep(0.2)
 
@@ -184,7 +221,13 @@ def await_ready(engines: Sequence[Engine]) -> None:
 @contextmanager
 def cut_off(engine: Engine) -> Iterator[None]:
     """No packet from or to an engine, and nobody is told."""
-    link = ("-n", f"{_NAME}-hub", "link", "set", f"engine{engine.namespace.rpartition('-')[2]}")
+    link = (
+        "-n",
+        f"{_NAME}-hub",
+        "link",
+        "set",
+        f"engine{engine.namespace.rpartition('-')[2]}",
+    )
     ip(*link, "down")
     try:
         yield

@@ -15,7 +15,12 @@ from impi.base.remote.supervised import Completed
 from impi.lab.conform.job.configuration import Configuration
 from impi.lab.conform.job.encoding import Fields, ipv6, packet
 from impi.lab.conform.job.interpreters import Interpreters
-from impi.lab.conform.job.simulated_procs import REPORT_TAG, SCRIPT_TAG, Path, SimulatedProcs
+from impi.lab.conform.job.simulated_procs import (
+    REPORT_TAG,
+    SCRIPT_TAG,
+    Path,
+    SimulatedProcs,
+)
 from impi.lab.conform.job.tested_command import Tested
 from impi.lab.conform.job.tested_job import TestedJob
 from impi.lab.dissect import Layout, Packet, WireHost, WireProc, carried, unpack_packet
@@ -50,6 +55,9 @@ class _Wiring:
     def __init__(self, turn: Callable[[], bool]) -> None:
         self._turn = turn
 
+    def forget(self, wire: Any) -> None:
+        wire.close()
+
     def wait(self, ready: Callable[[], bool], _timeout_s: float) -> bool:
         while not ready():
             if not self._turn():
@@ -73,11 +81,15 @@ class TesterWorld:
 
     __test__ = False
 
-    def __init__(self, *, datalen: int = 16, ackmark: int = 2, hiwater: int = 4) -> None:
+    def __init__(
+        self, *, datalen: int = 16, ackmark: int = 2, hiwater: int = 4
+    ) -> None:
         self.coming: deque[Callable[[], object]] = deque()
         self.wire, self.server = FakeWire(), FakeWire()
         self.wiring = FakeWiring(self._turn)
-        setup = Configuration(clients=("IUT", "2"), datalen=datalen, ackmark=ackmark, hiwater=hiwater)
+        setup = Configuration(
+            clients=("IUT", "2"), datalen=datalen, ackmark=ackmark, hiwater=hiwater
+        )
         hosts = (WireHost(0, 0, THEIRS, 5000, 2), WireHost(1, 1, OURS, 5001, 2))
         ends = ((0, 0, THEIRS), (0, 0, THEIRS), (1, 1, OURS), (1, 1, OURS))
         procs = tuple(WireProc(rank, *end, PIDS[rank]) for rank, end in enumerate(ends))
@@ -86,16 +98,23 @@ class TesterWorld:
         self.job.wiring = self.wiring
         self.job.layout = Layout(2, hosts, procs)
         self.job.dialogue = SimpleNamespace(  # type: ignore[assignment]
-            wire=self.server, value={"XSIZE": 1024, "MAXLINEAR": 4}.get, limit={"TAGUB": 2**31 - 1}.get
+            wire=self.server,
+            value={"XSIZE": 1024, "MAXLINEAR": 4}.get,
+            limit={"TAGUB": 2**31 - 1}.get,
         )
         self.ended: Completed | None = None
         self.job.process = SimpleNamespace(  # type: ignore[assignment]
-            ended=lambda: self.ended, end=lambda: "", said=lambda: "words", await_end=lambda _s: self.ended
+            ended=lambda: self.ended,
+            end=lambda: "",
+            said=lambda: "words",
+            await_end=lambda _s: self.ended,
         )
         limits = (datalen, ackmark, hiwater)
         self.procs = SimulatedProcs(self.wiring, self.job.layout, 0, limits, 0.1)
         self.job.procs = self.procs
-        self.job.interpreters = Interpreters(self.procs, setup.control, self.job.process.end)
+        self.job.interpreters = Interpreters(
+            self.procs, setup.control, self.job.process.end
+        )
         self.procs.heard = self.job.interpreters.heard
         self.procs.links[1, 0].wire = self.wire
 
@@ -112,10 +131,20 @@ class TesterWorld:
         """Octets come on the channel at the next wait."""
         self.coming.append(lambda: self.wire.incoming.extend(octets))
 
-    def says(self, kind: str, src: int, dest: int, data: bytes = b"", **fields: int) -> None:
+    def says(
+        self, kind: str, src: int, dest: int, data: bytes = b"", **fields: int
+    ) -> None:
         """A packet of the client under test comes at the next wait."""
-        ends = {"src": (THEIRS, PIDS[src]), "dest": (OURS, PIDS[dest])} if kind != "FINI" else {}
-        values = {"msglen": len(data), "lsrank": src, **fields} if kind in ("DATA", "DATASYNC") else fields
+        ends = (
+            {"src": (THEIRS, PIDS[src]), "dest": (OURS, PIDS[dest])}
+            if kind != "FINI"
+            else {}
+        )
+        values = (
+            {"msglen": len(data), "lsrank": src, **fields}
+            if kind in ("DATA", "DATASYNC")
+            else fields
+        )
         self.comes(packet(Fields(kind=kind, **ends, **values), data))  # type: ignore[arg-type]
 
     def reports(self, rank: int, text: str) -> None:
@@ -132,6 +161,10 @@ class TesterWorld:
         return found
 
     def told(self) -> list[tuple[int, str]]:
-        """What interpreters were told since the last look: rank and line."""
+        """Return the commands to interpreters since the last look: rank and line."""
         ranks = {pid: rank for rank, pid in PIDS.items()}
-        return [(ranks[p.dest[1]], p.payload.decode()) for p in self.sent() if p.tag == SCRIPT_TAG]
+        return [
+            (ranks[p.dest[1]], p.payload.decode())
+            for p in self.sent()
+            if p.tag == SCRIPT_TAG
+        ]

@@ -1,4 +1,4 @@
-"""Cells of made-up jobs, for tests of what is told of them: one that passes, one that hangs."""
+"""Cells of made-up jobs, for tests of their reports: one that passes, one that hangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,12 @@ def hangs(job: Job) -> None:
     job.hangs |= {"server", "client 0", "client 1"}
     job.done.clear()
     for rank in range(4):
-        job.wraps[rank] = {**job.wraps[rank], "status": None, "ended": None, "began": 900.0 + rank}
+        job.wraps[rank] = {
+            **job.wraps[rank],
+            "status": None,
+            "ended": None,
+            "began": 900.0 + rank,
+        }
         job.init[rank] = {**job.init[rank], "at": 950.0 + rank}
     for rank, source in ((1, 2), (2, 1)):
         job.calls[rank] = [

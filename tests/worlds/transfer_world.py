@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 
 from impi.protocol.job import Host, Job
 from impi.protocol.job import Proc as JobProc
-from impi.protocol.transfer import Arrived, Cancelled, Event, Incoming, Outgoing, Transfer
+from impi.protocol.transfer import (
+    Arrived,
+    Cancelled,
+    Event,
+    Incoming,
+    Outgoing,
+    Transfer,
+)
 from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
 
 LIMIT = 16
@@ -37,8 +44,18 @@ def make_job(
             ranks = tuple(range(len(procs), len(procs) + size))
             for rank in ranks:
                 pid = pids[rank] if pids else 1000 + rank
-                procs.append(JobProc(rank=rank, client=client, host=index, ipv6=ipv6, pid=pid))
-            hosts.append(Host(index=index, client=client, ipv6=ipv6, port=5000 + index, procs=ranks))
+                procs.append(
+                    JobProc(rank=rank, client=client, host=index, ipv6=ipv6, pid=pid)
+                )
+            hosts.append(
+                Host(
+                    index=index,
+                    client=client,
+                    ipv6=ipv6,
+                    port=5000 + index,
+                    procs=ranks,
+                )
+            )
     return Job(
         version=(0, 0),
         nclients=len(clients),
@@ -59,21 +76,27 @@ def packets(octets: bytes | bytearray) -> Iterator[tuple[Header, bytes]]:
     while at < len(octets):
         header = unpack_header(octets, at)
         at += HEADER_SIZE
-        nbytes = header.pk_len if header.pk_type in (PacketType.DATA, PacketType.DATASYNC) else 0
+        nbytes = (
+            header.pk_len
+            if header.pk_type in (PacketType.DATA, PacketType.DATASYNC)
+            else 0
+        )
         yield header, bytes(octets[at : at + nbytes])
         at += nbytes
     assert at == len(octets), "the stream ends in the middle of a packet"
 
 
 def headers(octets: bytes | bytearray) -> Iterator[tuple[int, Header]]:
-    """Where each packet of a stream begins, and its header."""
+    """Return where each packet of a stream begins, and its header."""
     at = 0
     for header, data in packets(octets):
         yield at, header
         at += HEADER_SIZE + len(data)
 
 
-def turns(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> Iterator[list[Event]]:
+def turns(
+    machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None
+) -> Iterator[list[Event]]:
     """Let ``machine`` read ``octets``, as much a turn as it and ``chunk`` take; events by turn."""
     at = 0
     while at < len(octets):
@@ -85,13 +108,15 @@ def turns(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] 
         yield machine.received(host, nbytes)
 
 
-def feed(machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> list[Event]:
+def feed(
+    machine: Transfer, host: int, octets: bytes, chunk: Callable[[], int] | None = None
+) -> list[Event]:
     """All events of :func:`turns`."""
     return [event for events in turns(machine, host, octets, chunk) for event in events]
 
 
 def drain(machine: Transfer, host: int, limit: int = NO_LIMIT) -> bytes:
-    """What ``machine`` has for ``host`` now, up to ``limit`` octets."""
+    """Return the octets that ``machine`` has for ``host`` now, up to ``limit`` octets."""
     out = bytearray()
     while machine.wants_write(host) and len(out) < limit:
         views = machine.data_to_send(host)
@@ -129,7 +154,9 @@ class Link:
 class Proc:
     """A machine and a matcher that accepts at once, or when told to."""
 
-    def __init__(self, job: Job, rank: int, *, eager: bool = True, agent: bool = False) -> None:
+    def __init__(
+        self, job: Job, rank: int, *, eager: bool = True, agent: bool = False
+    ) -> None:
         self.machine = Transfer(job, rank, agent=agent)
         self.rank = rank
         self.host = job.procs[rank].host
@@ -157,17 +184,29 @@ class Proc:
         self.machine.accept(incoming, memoryview(room))
         return incoming
 
-    def send(self, dest: int, data: bytes, *, tag: int = 0, synchronous: bool = False, pieces: int = 1) -> Outgoing:
+    def send(
+        self,
+        dest: int,
+        data: bytes,
+        *,
+        tag: int = 0,
+        synchronous: bool = False,
+        pieces: int = 1,
+    ) -> Outgoing:
         view = memoryview(data)
         step = max(1, -(-len(data) // pieces))
         views = [view[i : i + step] for i in range(0, len(data), step)] or [view]
-        return self.machine.send(dest, cid=0, tag=tag, lsrank=self.rank, views=views, synchronous=synchronous)
+        return self.machine.send(
+            dest, cid=0, tag=tag, lsrank=self.rank, views=views, synchronous=synchronous
+        )
 
     def write(self, host: int, limit: int = NO_LIMIT) -> bytes:
-        """What the machine has for ``host`` now."""
+        """Return the octets that the machine has for ``host`` now."""
         return drain(self.machine, host, limit)
 
-    def read(self, host: int, octets: bytes, chunk: Callable[[], int] | None = None) -> None:
+    def read(
+        self, host: int, octets: bytes, chunk: Callable[[], int] | None = None
+    ) -> None:
         """The matcher sees the events of each turn before the next turn."""
         for events in turns(self.machine, host, octets, chunk):
             self.handle(events)
@@ -211,13 +250,23 @@ class World:
         begun: dict[tuple[int, int], int] = defaultdict(int)
         acknowledged: dict[tuple[int, int], int] = defaultdict(int)
         streams = {way: link.sent for way, link in self.links.items()}
-        counted = {way: [at for at, h in headers(octets) if h.pk_type not in (2, 7)] for way, octets in streams.items()}
-        acks = {way: [at for at, h in headers(octets) if h.pk_type == 2] for way, octets in streams.items()}
+        counted = {
+            way: [at for at, h in headers(octets) if h.pk_type not in (2, 7)]
+            for way, octets in streams.items()
+        }
+        acks = {
+            way: [at for at, h in headers(octets) if h.pk_type == 2]
+            for way, octets in streams.items()
+        }
         for wrote, source, dest, offset in self.log:
             if wrote:
-                begun[source, dest] = bisect_left(counted.get((source, dest), []), offset)
+                begun[source, dest] = bisect_left(
+                    counted.get((source, dest), []), offset
+                )
             else:
-                acknowledged[dest, source] = bisect_right(acks.get((source, dest), []), offset - HEADER_SIZE)
+                acknowledged[dest, source] = bisect_right(
+                    acks.get((source, dest), []), offset - HEADER_SIZE
+                )
             for way in begun:
                 assert 0 <= begun[way] - ackmark * acknowledged[way] <= hiwater
 
@@ -238,8 +287,12 @@ class ShortWorld:
         self.machines = left, right = Transfer(job, 0), Transfer(job, 1)
         self.make = left.short_sender(1, 4, 0)
         self.takers = {
-            0: left.short_reader(1, lambda *_: False, lambda _, packet: self.carry(0, packet)),
-            1: right.short_reader(0, self.deliver, lambda _, packet: self.carry(1, packet)),
+            0: left.short_reader(
+                1, lambda *_: False, lambda _, packet: self.carry(0, packet)
+            ),
+            1: right.short_reader(
+                0, self.deliver, lambda _, packet: self.carry(1, packet)
+            ),
         }
         self.links = Link(), Link()
         """By the rank that writes."""
@@ -248,7 +301,9 @@ class ShortWorld:
         self.received: list[tuple[int, bytearray, int]] = []
         self.short = 0
 
-    def deliver(self, source: int, cid: int, tag: int, count: int, octets: memoryview) -> bool:
+    def deliver(
+        self, source: int, cid: int, tag: int, count: int, octets: memoryview
+    ) -> bool:
         assert (source, cid) == (0, 4)
         if tag not in self.posted:
             return False
@@ -259,10 +314,22 @@ class ShortWorld:
 
     def send(self, data: bytes, tag: int, synchronous: bool, room: int) -> None:
         """Send, of which TCP takes ``room`` octets."""
-        made = self.make(tag, memoryview(data), len(data)) if self.fast and not synchronous else None
+        made = (
+            self.make(tag, memoryview(data), len(data))
+            if self.fast and not synchronous
+            else None
+        )
         if made is None:
             views = [memoryview(data)]
-            self.machines[0].send(1, cid=4, tag=tag, lsrank=0, views=views, synchronous=synchronous, count=len(data))
+            self.machines[0].send(
+                1,
+                cid=4,
+                tag=tag,
+                lsrank=0,
+                views=views,
+                synchronous=synchronous,
+                count=len(data),
+            )
             self.write(0, room)
             return
         packet = b"".join(made) if isinstance(made, list) else bytes(made)
@@ -281,7 +348,11 @@ class ShortWorld:
 
     def read(self, rank: int, limit: int) -> None:
         """Read up to ``limit`` octets from the other side; then write all that follows."""
-        machine, host, waiting = self.machines[rank], 1 - rank, self.links[1 - rank].under_way
+        machine, host, waiting = (
+            self.machines[rank],
+            1 - rank,
+            self.links[1 - rank].under_way,
+        )
         while limit and waiting:
             room = machine.get_buffer(host)
             n = min(len(room), limit, len(waiting))
@@ -292,7 +363,11 @@ class ShortWorld:
                 self.handle(machine.received(host, n))
             elif not self.takers[rank](n):
                 self.handle(machine.parse(host))
-            assert self.fast is False or host in machine.hosts.busy or not machine.wants_write(host)
+            assert (
+                self.fast is False
+                or host in machine.hosts.busy
+                or not machine.wants_write(host)
+            )
         self.write(rank, NO_LIMIT)
 
     def handle(self, events: list[Arrived | Cancelled]) -> None:
@@ -311,5 +386,7 @@ class ShortWorld:
                 self.posted.remove(incoming.header.tag)
                 self.unexpected.remove(incoming)
                 place = bytearray(incoming.nbytes)
-                self.received.append((incoming.header.tag, place, incoming.header.count))
+                self.received.append(
+                    (incoming.header.tag, place, incoming.header.count)
+                )
                 self.machines[1].accept(incoming, memoryview(place))

@@ -18,7 +18,9 @@ def need(vendor: str) -> None:
         pytest.skip(f"{vendor} is not in .mpi/{vendor}: run ci/vendors.sh")
 
 
-def launch(vendor: str, size: int, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
+def launch(
+    vendor: str, size: int, *argv: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
     need(vendor)
     return subprocess.run(
         [sys.executable, str(HERE / "launch_alone.py"), vendor, str(size), *argv],

@@ -15,7 +15,7 @@ ME = 3
 
 
 def comm(members: Sequence[int] = (ME,), *, is_inter: bool = False) -> Any:
-    """What a window asks a communicator."""
+    """Return a communicator with the calls that a window makes."""
     context = SimpleNamespace(members=tuple(members), is_inter=is_inter)
     return SimpleNamespace(_live=lambda: context)
 

@@ -34,7 +34,10 @@ def first_line(command: Supervised) -> str:
 def test_the_bootstrap_leaves_the_input_to_the_fork_server() -> None:
     argv, text = bootstrap("python3")
     assert argv[:4] == ["python3", "-I", "-S", "-c"]
-    assert json.loads(text)["impi.base.remote.starter"] == Path(starter.__file__).read_text()
+    assert (
+        json.loads(text)["impi.base.remote.starter"]
+        == Path(starter.__file__).read_text()
+    )
     assert str(len(text)) in argv[4]
 
 
@@ -54,14 +57,18 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
         "silence_s": None,
         "leaves": NOTHING,
     }
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         server.stdin.write(text + b"1 " + json.dumps(spec).encode() + b"\n")
         server.stdin.flush()
         while server.stdout.readline() != b"1 \n":
             pass
-        server.stdin.write(b'1 {"do": "stop"}\n1 \n2 ' + json.dumps(spec).encode() + b"\n")
+        server.stdin.write(
+            b'1 {"do": "stop"}\n1 \n2 ' + json.dumps(spec).encode() + b"\n"
+        )
         server.stdin.flush()
         rest: list[bytes] = []
         while not rest or rest[-1] != b"2 \n":
@@ -75,9 +82,13 @@ def test_a_line_for_a_command_that_is_over_is_no_new_command() -> None:
 
 def test_a_fork_server_that_is_killed_ends_all_and_is_an_error() -> None:
     own = this_machine({"PATH": "/usr/bin:/bin"})
-    first, second = (own.start(["sh", "-c", "echo $$ $PPID; sleep 600"], env=ENV) for _ in range(2))
+    first, second = (
+        own.start(["sh", "-c", "echo $$ $PPID; sleep 600"], env=ENV) for _ in range(2)
+    )
     pids = [*map(int, first_line(first).split()), *map(int, first_line(second).split())]
-    server = int(Path(f"/proc/{pids[1]}/stat").read_text().rpartition(")")[2].split()[1])
+    server = int(
+        Path(f"/proc/{pids[1]}/stat").read_text().rpartition(")")[2].split()[1]
+    )
     os.kill(server, signal.SIGKILL)
     for command in (first, second):
         with pytest.raises(LaunchError, match="outcome of sh is unknown"):
@@ -85,7 +96,10 @@ def test_a_fork_server_that_is_killed_ends_all_and_is_an_error() -> None:
     with pytest.raises(LaunchError, match="fork server"):
         own.start(["true"])
     deadline = time.monotonic() + DEADLINE_S
-    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < deadline:
+    while (
+        any(Path(f"/proc/{pid}").exists() for pid in pids)
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.01)
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
@@ -104,7 +118,9 @@ def test_closing_needs_no_fork_server_that_reads() -> None:
     own = this_machine({"PATH": "/usr/bin:/bin"})
     command = own.start(["sh", "-c", "echo $PPID; sleep 600"], env=ENV)
     starter_pid = int(first_line(command))
-    server = int(Path(f"/proc/{starter_pid}/stat").read_text().rpartition(")")[2].split()[1])
+    server = int(
+        Path(f"/proc/{starter_pid}/stat").read_text().rpartition(")")[2].split()[1]
+    )
     os.kill(server, signal.SIGSTOP)
     failed = threading.Event()
 

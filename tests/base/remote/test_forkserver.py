@@ -39,7 +39,10 @@ def python(commands: Commands, *argv: str, **changes: object) -> supervised.Comp
     """``python -I -S ARGV``, which is a fork, and the same by a start."""
     whole = [sys.executable, "-I", "-S", *argv]
     env = {**ENV, "LC_ALL": "C.UTF-8"}
-    begun = [commands.start(a, env=env, only=True, **changes) for a in (whole, ["env", *whole])]  # type: ignore[arg-type]
+    begun = [
+        commands.start(a, env=env, only=True, **changes)  # type: ignore[arg-type]
+        for a in (whole, ["env", *whole])
+    ]
     outcome, expected = (command.wait(DEADLINE_S) for command in begun)
     assert (outcome.code, outcome.stdout) == (expected.code, expected.stdout)
     assert outcome.stderr.splitlines()[-1:] == expected.stderr.splitlines()[-1:]
@@ -87,27 +90,41 @@ def test_a_forked_python_is_ended_like_any_other(commands: Commands) -> None:
 
 def test_commands_hold_nothing_of_each_other(commands: Commands) -> None:
     """Else one would not notice the end of the pipe of another."""
-    begun = [commands.start(["sh", "-c", "echo $PPID; sleep 600"], env=ENV) for _ in range(3)]
+    begun = [
+        commands.start(["sh", "-c", "echo $PPID; sleep 600"], env=ENV) for _ in range(3)
+    ]
     starters = [int(first_line(command)) for command in begun]
-    held = [{str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in (0, 1)} for pid in starters]
+    held = [
+        {str(Path(f"/proc/{pid}/fd/{n}").readlink()) for n in (0, 1)}
+        for pid in starters
+    ]
     for pid, own in zip(starters, held, strict=True):
         others = {pipe for pipes in held for pipe in pipes} - own
-        assert not others & {str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()}
+        assert not others & {
+            str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()
+        }
     for command in begun:
         command.stop()
 
 
 def test_errands_read_and_write_files(tmp_path: Path) -> None:
     path = str(tmp_path / "sub" / "file")
-    written = {"do": "write", "path": path, "data": base64.b64encode(b"0123456789").decode(), "mode": 0o600}
+    written = {
+        "do": "write",
+        "path": path,
+        "data": base64.b64encode(b"0123456789").decode(),
+        "mode": 0o600,
+    }
     assert forkserver.perform(written) == {}
     assert Path(path).stat().st_mode & 0o777 == 0o600
     answer = forkserver.perform({"do": "read", "path": path, "offset": 2, "most": 5})
     assert base64.b64decode(answer["data"]) == b"23456"
-    assert forkserver.perform({"do": "read", "path": f"{path}/none", "offset": 0, "most": 5}) == {"data": None}
-    assert forkserver.perform({"do": "read", "path": str(tmp_path), "offset": 0, "most": 5}) == {
-        "error": "Is a directory"
-    }
+    assert forkserver.perform(
+        {"do": "read", "path": f"{path}/none", "offset": 0, "most": 5}
+    ) == {"data": None}
+    assert forkserver.perform(
+        {"do": "read", "path": str(tmp_path), "offset": 0, "most": 5}
+    ) == {"error": "Is a directory"}
 
 
 def test_an_errand_sends_one_datagram() -> None:
@@ -115,6 +132,10 @@ def test_an_errand_sends_one_datagram() -> None:
         receiver.bind(("127.0.0.1", 0))
         receiver.settimeout(DEADLINE_S)
         data = base64.b64encode(b"one").decode()
-        where = {"host": "127.0.0.1", "port": receiver.getsockname()[1], "source": "127.0.0.1"}
+        where = {
+            "host": "127.0.0.1",
+            "port": receiver.getsockname()[1],
+            "source": "127.0.0.1",
+        }
         assert forkserver.perform({"do": "datagram", "data": data, **where}) == {}
         assert receiver.recv(99) == b"one"

@@ -1,7 +1,8 @@
-"""Processes of strangers, whose names are any octets: nobody's job ends by one of them."""
+"""Processes of strangers, whose names are any octets: no job ends by one of them."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -25,8 +26,10 @@ while name := sys.stdin.buffer.readline():
     os.write(1, b"x")
 """
 CUT = "températures-été.py".encode()[:15]
-"""What the kernel makes of an honest name: its 15 octets end in the middle of a letter."""
-DAEMONS = tuple(map(os.fsencode, leaves_of(manifest("mpich"), manifest("openmpi"))["daemons"]))
+"""The kernel's form of an honest name: its 15 octets end in the middle of a letter."""
+DAEMONS = tuple(
+    map(os.fsencode, leaves_of(manifest("mpich"), manifest("openmpi"))["daemons"])
+)
 
 
 class Stranger:
@@ -47,7 +50,9 @@ class Stranger:
 @pytest.fixture(scope="module")
 def stranger() -> Iterator[Stranger]:
     argv = [sys.executable, "-I", "-S", "-c", _STRANGER]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         yield Stranger(process)
         assert process.stdin is not None
         process.stdin.close()
@@ -62,7 +67,9 @@ NAMES = st.binary(min_size=1, max_size=15).filter(lambda name: b"\0" not in name
 @example(b"a\nb\n")
 @example(b"x\x1cState:\tT")
 @settings(max_examples=50, deadline=None)
-def test_whatever_its_name_a_process_is_seen_as_it_is(stranger: Stranger, name: bytes) -> None:
+def test_whatever_its_name_a_process_is_seen_as_it_is(
+    stranger: Stranger, name: bytes
+) -> None:
     stranger.is_called(name)
     assert processes.name(stranger.pid) == name
     assert processes.parent(stranger.pid) == os.getpid()
@@ -76,7 +83,9 @@ def test_whatever_its_name_a_process_is_seen_as_it_is(stranger: Stranger, name: 
     assert seen["state"].startswith(("S", "R"))
     assert seen["threads"] == 1
     assert "cpu_s" in seen
-    assert witness._ancestors(stranger.pid)[0] == os.path.realpath(f"/proc/{os.getpid()}/exe")
+    assert witness._ancestors(stranger.pid)[0] == os.path.realpath(
+        f"/proc/{os.getpid()}/exe"
+    )
 
 
 @pytest.mark.parametrize("name", [b"hydra_pmi_proxy", b"prted"])
@@ -111,7 +120,8 @@ def test_a_job_runs_beside_it(stranger: Stranger, run_job, vendor: str) -> None:
 
 
 _WITH_ONE_BELOW = (
-    "import subprocess, sys; below = subprocess.Popen(['cat']); print(below.pid, flush=True); below.wait()"
+    "import subprocess, sys; below = subprocess.Popen(['cat']); "
+    "print(below.pid, flush=True); below.wait()"
 )
 
 
@@ -137,7 +147,9 @@ def test_a_family_grows() -> None:
     family = processes.Family()
     family.look()
     argv = [sys.executable, "-I", "-S", "-c", _WITH_ONE_BELOW]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as later:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as later:
         assert later.stdout is not None
         assert {later.pid, int(later.stdout.readline())} <= family.look().keys()
 
@@ -145,7 +157,9 @@ def test_a_family_grows() -> None:
 def test_a_family_reads_of_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     fields = processes._fields
-    monkeypatch.setattr(processes, "_fields", lambda pid: read.append(pid) or fields(pid))
+    monkeypatch.setattr(
+        processes, "_fields", lambda pid: read.append(pid) or fields(pid)
+    )
     family = processes.Family()
     family.look()
     others = set(read) - family.look().keys() - {os.getpid()}
@@ -160,14 +174,20 @@ def test_a_family_reads_of_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.getppid() in read
 
 
-def test_a_family_forgets_no_process_whose_parent_ended_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An orphan is seen before it has its next parent: it is nobody's, and read again."""
+def test_a_family_forgets_no_process_whose_parent_ended_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An orphan is seen before it has its next parent: it has no owner, and is read again."""
     family = processes.Family()
     fields = processes._fields
     with subprocess.Popen(["sleep", "600"]) as ours:
         try:
             gone = [b"S", b"%d" % (1 << 23), b"1"]
-            monkeypatch.setattr(processes, "_fields", lambda pid: gone if pid == ours.pid else fields(pid))
+            monkeypatch.setattr(
+                processes,
+                "_fields",
+                lambda pid: gone if pid == ours.pid else fields(pid),
+            )
             assert ours.pid not in family.look()
             monkeypatch.setattr(processes, "_fields", fields)
             assert ours.pid in family.look()
@@ -198,3 +218,14 @@ def test_a_fork_ends_whatever_its_streams_do(failure: str) -> None:
     argv = [sys.executable, "-c", _ODD_FORK.format(failure)]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "3\n"
+
+
+def test_a_user_without_more_processes_is_told_the_limit() -> None:
+    """The kernel's own words are "Resource temporarily unavailable", and no cure."""
+    told = processes.why_not_started(BlockingIOError(errno.EAGAIN, "Resource ..."))
+    assert told.startswith("no more processes: 'ulimit -u' shows how many")
+    missing = FileNotFoundError(errno.ENOENT, "No such file or directory")
+    assert processes.why_not_started(missing) == "No such file or directory"
+    assert processes.why_not_started(ValueError("embedded null byte")) == (
+        "embedded null byte"
+    )

@@ -26,13 +26,20 @@ DEADLINE_S = 30.0
 ROOT = Path(__file__).parents[3]
 PATH = {"PATH": "/usr/bin:/bin"}
 LEAVES = leaves_of(manifest("mpich"), manifest("openmpi"))
-"""What the manifests say of both."""
+"""The manifests' entries of both."""
 
 
 def leaves(name: str, folder: Path | None = None, *, proxy: bool = True) -> Leaves:
     """Those of the manifests, with a daemon of that name: other tests may run theirs meanwhile."""
     found: Leaves = {**LEAVES, "daemons": [name], "proxies": [name] if proxy else []}
-    return found if folder is None else {**found, "files": [f"{folder}/{Path(path).name}" for path in LEAVES["files"]]}
+    return (
+        found
+        if folder is None
+        else {
+            **found,
+            "files": [f"{folder}/{Path(path).name}" for path in LEAVES["files"]],
+        }
+    )
 
 
 class Raw:
@@ -53,8 +60,20 @@ class Raw:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": str(ROOT), "OUTER": "1"},
         )
-        spec = {"argv": argv, "procs": {number: {"RANK": str(number)} for number in numbers}, "env": {}, "only": False}
-        settings = {"cwd": "", "stdin": None, "fed": None, "grace_s": 0.5, "settle_s": 0.2, "silence_s": None}
+        spec = {
+            "argv": argv,
+            "procs": {number: {"RANK": str(number)} for number in numbers},
+            "env": {},
+            "only": False,
+        }
+        settings = {
+            "cwd": "",
+            "stdin": None,
+            "fed": None,
+            "grace_s": 0.5,
+            "settle_s": 0.2,
+            "silence_s": None,
+        }
         self.say({**spec, **settings, "leaves": LEAVES, **changes})
 
     def say(self, value: object) -> None:
@@ -89,7 +108,7 @@ class Raw:
         return base64.b64decode(self.until("stdout")["stdout"]).decode()
 
     def words(self, count: int) -> list[int]:
-        """So many numbers that the processes print first."""
+        """Return the first numbers that the processes print, as many as ``count``."""
         found: list[int] = []
         while len(found) < count:
             found += map(int, self.printed().split())
@@ -140,7 +159,10 @@ def alive(pid: int) -> bool:
 def waits_for_processes(pid: int) -> bool:
     """Whether a process has a descriptor of another one, by which it learns of its end."""
     with suppress(OSError):
-        return any("pidfd" in str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir())
+        return any(
+            "pidfd" in str(path.readlink())
+            for path in Path(f"/proc/{pid}/fd").iterdir()
+        )
     return False
 
 
@@ -179,45 +201,74 @@ def alarm() -> Iterator[None]:
 
 
 def text(lines: list[dict[str, Any]], number: int, name: str) -> bytes:
-    return b"".join(base64.b64decode(line.get(name, "")) for line in lines if line.get("number") == number)
+    return b"".join(
+        base64.b64decode(line.get(name, ""))
+        for line in lines
+        if line.get("number") == number
+    )
 
 
-@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9), ("kill -TERM $$", -15)])
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", -9), ("kill -TERM $$", -15)],
+)
 def test_tells_how_the_command_ended(start: Start, script: str, code: int) -> None:
     raw = start(["sh", "-c", script])
     assert raw.ended() == (code, [])
     assert raw.process.wait(DEADLINE_S) == 0
 
 
-def test_several_processes_have_their_own_variables_output_and_end(start: Start) -> None:
+def test_several_processes_have_their_own_variables_output_and_end(
+    start: Start,
+) -> None:
     script = 'echo "I am $RANK, $MINE, $OUTER"; echo grief >&2; printf "no end \\344"; exit $RANK'
     lines = start(["sh", "-c", script], numbers=(0, 3), env={"MINE": "yes"}).rest()
     for number in (0, 3):
         assert text(lines, number, "stdout") == b"I am %d, yes, 1\nno end \xe4" % number
         assert text(lines, number, "stderr") == b"grief\n"
-    assert {line["number"]: line["exit"] for line in lines if "exit" in line} == {0: 0, 3: 3}
+    assert {line["number"]: line["exit"] for line in lines if "exit" in line} == {
+        0: 0,
+        3: 3,
+    }
     assert len({line["pid"] for line in lines if "pid" in line}) == 2
 
 
 def test_only_the_environment_that_was_given(start: Start) -> None:
-    lines = start(["sh", "-c", "echo $OUTER-$MINE"], only=True, env={"MINE": "yes", **PATH}).rest()
+    lines = start(
+        ["sh", "-c", "echo $OUTER-$MINE"], only=True, env={"MINE": "yes", **PATH}
+    ).rest()
     assert text(lines, 0, "stdout") == b"-yes\n"
 
 
 @pytest.mark.parametrize(
     ("argv", "cwd", "sentence"),
     [
-        (["/no/such/program"], "/", "cannot start /no/such/program in /: No such file or directory"),
-        (["true"], "/no/such/folder", "cannot start true in /no/such/folder: No such file or directory"),
+        (
+            ["/no/such/program"],
+            "/",
+            "cannot start /no/such/program in /: No such file or directory",
+        ),
+        (
+            ["true"],
+            "/no/such/folder",
+            "cannot start true in /no/such/folder: No such file or directory",
+        ),
     ],
 )
-def test_what_cannot_be_started(start: Start, argv: list[str], cwd: str, sentence: str) -> None:
-    assert start(argv, cwd=cwd, numbers=(0, 1)).rest() == [{"error": sentence}, {"leftovers": []}]
+def test_what_cannot_be_started(
+    start: Start, argv: list[str], cwd: str, sentence: str
+) -> None:
+    assert start(argv, cwd=cwd, numbers=(0, 1)).rest() == [
+        {"error": sentence},
+        {"leftovers": []},
+    ]
 
 
 def test_passes_both_streams_and_the_input_octet_by_octet(start: Start) -> None:
     data = bytes(range(256)) * 1000
-    lines = start(["sh", "-c", "cat; echo complaint >&2"], stdin=base64.b64encode(data).decode()).rest()
+    lines = start(
+        ["sh", "-c", "cat; echo complaint >&2"], stdin=base64.b64encode(data).decode()
+    ).rest()
     assert text(lines, 0, "stdout") == data
     assert text(lines, 0, "stderr") == b"complaint\n"
 
@@ -227,7 +278,11 @@ def test_without_input_there_is_nothing_to_read(start: Start) -> None:
 
 
 def test_environment_and_folder(start: Start, tmp_path: Path) -> None:
-    raw = start(["sh", "-c", 'echo "$IMPI_TEST $(pwd)"'], env={"IMPI_TEST": "yes"}, cwd=str(tmp_path))
+    raw = start(
+        ["sh", "-c", 'echo "$IMPI_TEST $(pwd)"'],
+        env={"IMPI_TEST": "yes"},
+        cwd=str(tmp_path),
+    )
     assert raw.printed() == f"yes {tmp_path}\n"
 
 
@@ -248,12 +303,16 @@ subprocess.Popen([sys.executable, __file__, "deep-one"], start_new_session=True)
 """
 
 
-def test_a_daemon_left_behind_is_a_leftover_and_ended(start: Start, tmp_path: Path) -> None:
+def test_a_daemon_left_behind_is_a_leftover_and_ended(
+    start: Start, tmp_path: Path
+) -> None:
     # In a session of its own, its parent gone, and deaf to TERM.
     program = tmp_path / "deep.py"
     program.write_text(DEEP)
     os.mkfifo(tmp_path / "go")
-    raw = start(["sh", "-c", f"{sys.executable} {program} & wait; read line < {tmp_path}/go"])
+    raw = start(
+        ["sh", "-c", f"{sys.executable} {program} & wait; read line < {tmp_path}/go"]
+    )
     deep = int(raw.printed())
     (tmp_path / "go").write_text("go\n")
     assert raw.ended() == (0, [f"{sys.executable} {program} deep-one"])
@@ -278,12 +337,16 @@ def test_what_a_program_leaves_goes_on_where_that_was_asked_for(start: Start) ->
 @pytest.mark.parametrize("how", ["stop", "hang up", "vanish", "TERM"])
 @pytest.mark.parametrize("deaf", [False, True])
 @pytest.mark.parametrize("settle_s", [0.2, None])
-def test_the_end_is_that_of_the_whole_tree(start: Start, how: str, deaf: bool, settle_s: float | None) -> None:
+def test_the_end_is_that_of_the_whole_tree(
+    start: Start, how: str, deaf: bool, settle_s: float | None
+) -> None:
     """Even a detached process whose parent has ended, and one that ignores TERM."""
     loop = "while :; do sleep 0.1; done"
     trap = "trap '' TERM; " if deaf else ""
     script = f'{trap}(setsid sh -c "$CHILD" &); echo $$; {loop}'
-    raw = start(["sh", "-c", script], env={"CHILD": f"{trap}echo $$; {loop}"}, settle_s=settle_s)
+    raw = start(
+        ["sh", "-c", script], env={"CHILD": f"{trap}echo $$; {loop}"}, settle_s=settle_s
+    )
     pids = raw.words(2)
     if how == "vanish":
         raw.vanish()
@@ -307,7 +370,9 @@ CHILD = 'trap "echo child; exit" TERM; echo ready; while :; do sleep 0.1; done'
 def test_a_process_that_ends_its_own_children_is_asked_first(start: Start) -> None:
     """The descendants are asked once the command has ended, long before the limit."""
     # The command takes a second: a child that is asked with it would be heard before it.
-    script = "trap 'sleep 1; echo command; exit 3' TERM; sh -c \"$CHILD\" & wait; exit 7"
+    script = (
+        "trap 'sleep 1; echo command; exit 3' TERM; sh -c \"$CHILD\" & wait; exit 7"
+    )
     raw = start(["sh", "-c", script], env={"CHILD": CHILD}, grace_s=90.0)
     assert raw.printed() == "ready\n"
     raw.say({"do": "stop"})
@@ -317,12 +382,15 @@ def test_a_process_that_ends_its_own_children_is_asked_first(start: Start) -> No
     assert lines[-1] == {"leftovers": []}
 
 
-def test_children_of_a_process_that_does_not_end_are_asked_before_the_kill(start: Start) -> None:
+def test_children_of_a_process_that_does_not_end_are_asked_before_the_kill(
+    start: Start,
+) -> None:
     script = 'trap : TERM; sh -c "$CHILD" & while :; do sleep 0.1; done'
     raw = start(["sh", "-c", script], env={"CHILD": CHILD}, grace_s=20.0)
     assert raw.printed() == "ready\n"
     raw.say({"do": "stop"})
-    while "stdout" not in (line := raw.line()):  # the shell reports its killed sleep on stderr
+    # The shell reports its killed sleep on stderr
+    while "stdout" not in (line := raw.line()):
         assert "exit" not in line
     assert base64.b64decode(line["stdout"]) == b"child\n"
 
@@ -346,11 +414,16 @@ def test_forks_faster_than_the_walk_are_ended_too(start: Start) -> None:
     name = f"runaway-{secrets.token_hex(8)}"
     # Each process is replaced by a new one again and again.
     code = "import os, time\nend = time.monotonic() + 20\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)"
-    raw = start(["sh", "-c", f'echo ready; {sys.executable} -c "{code}" {name} & sleep 600'], grace_s=0.1)
+    raw = start(
+        ["sh", "-c", f'echo ready; {sys.executable} -c "{code}" {name} & sleep 600'],
+        grace_s=0.1,
+    )
     assert raw.printed() == "ready\n"
     raw.say({"do": "stop"})
     raw.ended()
-    assert [p for p in Path("/proc").glob("[0-9]*") if name.encode() in _cmdline(p)] == []
+    assert [
+        p for p in Path("/proc").glob("[0-9]*") if name.encode() in _cmdline(p)
+    ] == []
 
 
 def _cmdline(folder: Path) -> bytes:
@@ -389,7 +462,7 @@ time.sleep(100)
 _DIES_IN_INIT = """
 import os, signal, sys, time
 def make(*_):
-    # What MPI_Init does: it makes the segment, and removes its name once all have it.
+    # As MPI_Init does: it makes the segment, and removes its name once all have it.
     os.open(sys.argv[1], os.O_CREAT | os.O_RDWR)
     if sys.argv[2] == "well":
         os._exit(0)  # as soon as MPI_Finalize is over
@@ -403,20 +476,32 @@ time.sleep(100)
 
 
 @pytest.mark.parametrize("end", ["by itself", "stopped", "well"])
-def test_shared_memory_that_is_made_while_processes_end_is_removed(start: Start, end: str, tmp_path: Path) -> None:
+def test_shared_memory_that_is_made_while_processes_end_is_removed(
+    start: Start, end: str, tmp_path: Path
+) -> None:
     # Not in /dev/shm: other starters would remove what nobody has. One daemon is older than all.
     name = secrets.token_hex(7)
     own = f"remains._SHM = {str(tmp_path)!r}; remains._ALONE_S = 0"
     elsewhere = f"from impi.base.remote import remains, starter; {own}; starter.main()"
     # MPICH's names, and one of UCX, over which MPICH may run.
-    mine, older, held = (tmp_path / name for name in ("ucx_shm_posix_mine", "mpich_shm_older", "mpich_shm_held"))
+    mine, older, held = (
+        tmp_path / name
+        for name in ("ucx_shm_posix_mine", "mpich_shm_older", "mpich_shm_held")
+    )
     argv = [sys.executable, "-c", _DIES_IN_INIT, str(mine), end]
     daemon = ["sh", "-c", f"printf {name} > /proc/$$/comm; echo; read -r line"]
-    with subprocess.Popen(daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(
+        daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
         assert other.stdout is not None
         other.stdout.readline()
         write_old(older)
-        raw = start(argv, settle_s=None, starter=("-c", elsewhere), leaves=leaves(name, proxy=False))
+        raw = start(
+            argv,
+            settle_s=None,
+            starter=("-c", elsewhere),
+            leaves=leaves(name, proxy=False),
+        )
         assert raw.printed().startswith("ready")
         with held.open("wb"):  # another job's, which is in its MPI_Init just now
             if end == "stopped":
@@ -444,14 +529,22 @@ def test_what_is_below_a_daemon_may_end_after_it(start: Start, tmp_path: Path) -
     own = f"remains._SHM = {str(tmp_path)!r}; remains._ALONE_S = 60"
     code = f"from impi.base.remote import remains, starter, watch; {own}; watch.LOOK_S = 0; starter.main()"
     told = leaves(name, proxy=False)
-    raw = start(["sleep", "100"], settle_s=None, silence_s=60.0, starter=("-c", code), leaves=told)
+    raw = start(
+        ["sleep", "100"],
+        settle_s=None,
+        silence_s=60.0,
+        starter=("-c", code),
+        leaves=told,
+    )
     raw.until("pid")  # what it removes is no older
     held, holding = os.pipe()
     script = tmp_path / "holds.py"
     script.write_text(_HOLDS)
     below = f"{sys.executable} {script} {mine} {held} &"
     daemon = ["sh", "-c", f"printf {name} > /proc/$$/comm; {below} read -r line"]
-    with subprocess.Popen(daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[held]) as other:
+    with subprocess.Popen(
+        daemon, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[held]
+    ) as other:
         assert other.stdin is not None and other.stdout is not None
         os.close(held)
         other.stdout.readline()  # what is below has mapped its file
@@ -482,10 +575,14 @@ with subprocess.Popen(proxy, stdout=subprocess.PIPE, start_new_session=True) as 
 """
 
 
-def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(start: Start, tmp_path: Path) -> None:
+def test_what_the_proxy_of_a_killed_mpiexec_leaves_is_removed(
+    start: Start, tmp_path: Path
+) -> None:
     # Its own words for both: other tests may run Hydra at the same time.
     name = secrets.token_hex(7)
-    mine, older = (tmp_path / f"hydra_hwloc_xmlfile_{kind}" for kind in ("mine", "older"))
+    mine, older = (
+        tmp_path / f"hydra_hwloc_xmlfile_{kind}" for kind in ("mine", "older")
+    )
     write_old(older)
     argv = [sys.executable, "-c", _LEAVES_A_PROXY.replace("NAME", name), str(mine)]
     raw = start(argv, settle_s=None, leaves=leaves(name, tmp_path))
@@ -503,32 +600,58 @@ exec 3> FOLDER/mpich_shm_1; touch FOLDER/hydra_hwloc_xmlfile_1; rm $0; echo $$; 
 """
 
 
-@pytest.mark.parametrize(("frozen", "first"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("frozen", "first"), [(False, False), (True, False), (False, True)]
+)
 @pytest.mark.parametrize("wrapper", ["sh", "sh -c 'sh $0 & wait'"])
 def test_what_an_mpiexec_elsewhere_has_started_is_ended(
     start: Start, tmp_path: Path, frozen: bool, first: bool, wrapper: str
 ) -> None:
     # Its proxy here may begin before the starter does. A frozen mpiexec tells the proxy nothing.
-    # What both leave is nobody's only at their end.
+    # Their files may be removed only at the end of both.
     name = secrets.token_hex(7)
     (tmp_path / "rank").write_text(_RANK_OF_ELSEWHERE.replace("FOLDER", str(tmp_path)))
-    script = _PROXY_OF_ELSEWHERE.replace("NAME", name).replace("WRAPPER", wrapper).replace("FOLDER", str(tmp_path))
+    script = (
+        _PROXY_OF_ELSEWHERE.replace("NAME", name)
+        .replace("WRAPPER", wrapper)
+        .replace("FOLDER", str(tmp_path))
+    )
     own = f"remains._SHM = {str(tmp_path)!r}; remains._ALONE_S = 0"
     elsewhere = f"from impi.base.remote import remains, starter; {own}; starter.main()"
-    argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
+    argv = [
+        sys.executable,
+        "-c",
+        "import signal; print('on', flush=True); signal.pause()",
+    ]
     told = leaves(name, tmp_path)
     if not first:
-        raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told)
+        raw = start(
+            argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told
+        )
         raw.until("stdout")
-    with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True) as proxy:
+    with subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.PIPE, start_new_session=True
+    ) as proxy:
         assert proxy.stdout is not None
         rank = int(proxy.stdout.readline())
         try:
             if first:
                 wait_until_older(tmp_path / "hydra_hwloc_xmlfile_1")
-                raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told)
+                raw = start(
+                    argv,
+                    settle_s=None,
+                    silence_s=60.0,
+                    starter=("-c", elsewhere),
+                    leaves=told,
+                )
                 raw.until("stdout")
-            raw.say({"do": "watch", "ends": [], "procs": [[os.uname().nodename, rank], ["elsewhere", os.getpid()]]})
+            raw.say(
+                {
+                    "do": "watch",
+                    "ends": [],
+                    "procs": [[os.uname().nodename, rank], ["elsewhere", os.getpid()]],
+                }
+            )
             if frozen:
                 os.killpg(proxy.pid, signal.SIGSTOP)
             raw.hang_up()
@@ -540,22 +663,38 @@ def test_what_an_mpiexec_elsewhere_has_started_is_ended(
 
 
 @pytest.mark.parametrize("first", [False, True])
-def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: Path, first: bool) -> None:
+def test_a_proxy_that_no_proc_has_named_has_time_to_end(
+    start: Start, tmp_path: Path, first: bool
+) -> None:
     name = secrets.token_hex(7)
     elsewhere = "from impi.base.remote import remains, starter; remains._ALONE_S = 60; starter.main()"
-    argv = [sys.executable, "-c", "import signal; print('on', flush=True); signal.pause()"]
+    argv = [
+        sys.executable,
+        "-c",
+        "import signal; print('on', flush=True); signal.pause()",
+    ]
     told = leaves(name, tmp_path)
     if not first:
-        raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told)
+        raw = start(
+            argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told
+        )
         raw.until("stdout")
     # It ends without removing its file once the starter has been told to stop.
     script = f"printf {name} > /proc/$$/comm; touch {tmp_path}/hydra_hwloc_xmlfile_1; echo; read -r line"
-    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as proxy:
+    with subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as proxy:
         assert proxy.stdout is not None and proxy.stdin is not None
         proxy.stdout.readline()
         if first:
             wait_until_older(tmp_path / "hydra_hwloc_xmlfile_1")
-            raw = start(argv, settle_s=None, silence_s=60.0, starter=("-c", elsewhere), leaves=told)
+            raw = start(
+                argv,
+                settle_s=None,
+                silence_s=60.0,
+                starter=("-c", elsewhere),
+                leaves=told,
+            )
             raw.until("stdout")
         raw.hang_up()
         raw.until("exit")
@@ -567,11 +706,16 @@ def test_a_proxy_that_no_proc_has_named_has_time_to_end(start: Start, tmp_path: 
 
 
 @pytest.mark.parametrize("reaped", [True, False])
-def test_folders_of_open_mpis_daemons_that_have_ended_are_removed(start: Start, tmp_path: Path, reaped: bool) -> None:
+def test_folders_of_open_mpis_daemons_that_have_ended_are_removed(
+    start: Start, tmp_path: Path, reaped: bool
+) -> None:
     elsewhere = (
-        f"import os; from impi.base.remote import starter; os.environ['TMPDIR'] = {str(tmp_path)!r}; starter.main()"
+        "import os; from impi.base.remote import starter; "
+        f"os.environ['TMPDIR'] = {str(tmp_path)!r}; starter.main()"
     )
-    raw = start(["sh", "-c", "echo; exec sleep 600"], settle_s=None, starter=("-c", elsewhere))
+    raw = start(
+        ["sh", "-c", "echo; exec sleep 600"], settle_s=None, starter=("-c", elsewhere)
+    )
     raw.until("stdout")
     ended = subprocess.Popen(["true"])
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # over, but not reaped
@@ -598,7 +742,8 @@ def test_one_process_is_fed_as_fast_as_it_reads(start: Start) -> None:
         if "stdout" in line:
             said[line["number"]] += base64.b64decode(line["stdout"]).decode()
     assert said[1] == "600000\nend of 1\n"
-    assert said[0] in ("", "0\nend of 0\n")  # it may have ended while the other one was fed
+    # It may have ended while the other one was fed
+    assert said[0] in ("", "0\nend of 0\n")
 
 
 def test_a_process_that_does_not_read_is_fed_no_more(start: Start) -> None:
@@ -609,7 +754,7 @@ def test_a_process_that_does_not_read_is_fed_no_more(start: Start) -> None:
     assert [line for line in starter.rest() if "fed" in line] == []
 
 
-# What is silent, stopped or cut off
+# Silent, stopped and cut off processes
 
 
 def test_a_beat_is_answered(start: Start) -> None:
@@ -622,7 +767,9 @@ def test_a_beat_is_answered(start: Start) -> None:
 def test_an_asker_that_falls_silent_is_gone(start: Start) -> None:
     raw = start(["sleep", "600"], silence_s=0.1)
     pid = raw.until("pid")["pid"]
-    assert raw.until("error") == {"error": "what has asked for it has not been heard of for 0.1 s"}
+    assert raw.until("error") == {
+        "error": "what has asked for it has not been heard of for 0.1 s"
+    }
     assert raw.rest()[-1] == {"leftovers": []}
     assert gone(pid)
 
@@ -679,7 +826,11 @@ starter.main()
 
 
 def test_a_process_that_is_stopped_is_told(start: Start) -> None:
-    raw = start(["sh", "-c", "sleep 600 & echo $!; wait"], silence_s=60.0, starter=("-c", IMPATIENT))
+    raw = start(
+        ["sh", "-c", "sleep 600 & echo $!; wait"],
+        silence_s=60.0,
+        starter=("-c", IMPATIENT),
+    )
     pid = raw.until("pid")["pid"]
     [below] = raw.words(1)
     os.kill(below, signal.SIGSTOP)
@@ -699,7 +850,9 @@ starter.main()
 
 
 def test_the_kernel_tells_of_a_child_that_is_stopped(start: Start) -> None:
-    raw = start(["sh", "-c", "echo $$; exec sleep 600"], silence_s=600.0, starter=("-c", HOURLY))
+    raw = start(
+        ["sh", "-c", "echo $$; exec sleep 600"], silence_s=600.0, starter=("-c", HOURLY)
+    )
     [pid] = raw.words(1)
     os.kill(pid, signal.SIGSTOP)
     assert raw.until("stopped")["stopped"] == pid
@@ -722,7 +875,9 @@ signal.pause()
 
 def test_a_connection_that_is_cut_is_told(start: Start) -> None:
     impatient = IMPATIENT.replace("LOOK_S = 0.05", "LOOK_S = watch.QUIET_S = 0.05")
-    raw = start([sys.executable, "-c", CUT_OFF], silence_s=60.0, starter=("-c", impatient))
+    raw = start(
+        [sys.executable, "-c", CUT_OFF], silence_s=60.0, starter=("-c", impatient)
+    )
     own, other = raw.words(2)
     ends = [["127.0.0.1", own], ["127.0.0.1", other]]
     raw.say({"do": "watch", "ends": ends[1:], "procs": []})

@@ -47,7 +47,11 @@ def first_line(command: Supervised) -> str:
 def test_an_outcome_is_a_value(begin: Begin) -> None:
     outcome = begin("echo out; echo err >&2; exit 7").wait(DEADLINE_S)
     assert outcome == supervised.Completed(
-        argv=("sh", "-c", "echo out; echo err >&2; exit 7"), code=7, stdout=b"out\n", stderr=b"err\n", leftovers=()
+        argv=("sh", "-c", "echo out; echo err >&2; exit 7"),
+        code=7,
+        stdout=b"out\n",
+        stderr=b"err\n",
+        leftovers=(),
     )
 
 
@@ -61,7 +65,10 @@ def test_output_has_the_times_of_its_node(begin: Begin) -> None:
     before = time.time()
     command = begin("echo one; read -r line; echo two; echo three >&2", stdin=b"go\n")
     outcome = command.wait(DEADLINE_S)
-    streams = {stream: [end for name, end, _ in outcome.times if name == stream] for stream in ("stdout", "stderr")}
+    streams = {
+        stream: [end for name, end, _ in outcome.times if name == stream]
+        for stream in ("stdout", "stderr")
+    }
     assert (streams["stdout"][-1], streams["stderr"][-1]) == (8, 6)
     times = [at for _, _, at in outcome.times]
     assert times == sorted(times)
@@ -94,9 +101,14 @@ def test_closing_lets_it_end(begin: Begin) -> None:
     assert not Path(f"/proc/{pid}").exists()
 
 
-def test_nothing_of_our_environment_reaches_it(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_our_environment_reaches_it(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("IMPI_SECRET", "1")
-    names = {line.split("=")[0] for line in begin("env").wait(DEADLINE_S).stdout.decode().splitlines()}
+    names = {
+        line.split("=")[0]
+        for line in begin("env").wait(DEADLINE_S).stdout.decode().splitlines()
+    }
     assert "IMPI_SECRET" not in names
     assert names <= {"PATH", "PWD", "SHLVL", "_", "OLDPWD", "LC_CTYPE"}
 
@@ -108,7 +120,9 @@ def test_a_starter_that_is_killed_is_an_error_and_no_outcome(begin: Begin) -> No
         command.wait(DEADLINE_S)
 
 
-def test_output_beyond_the_limit_is_dropped_and_said(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_beyond_the_limit_is_dropped_and_said(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(supervised, "MOST_OUTPUT", 1000)
     outcome = begin("head -c 5000 /dev/zero").wait(DEADLINE_S)
     assert outcome.stdout == bytes(1000) + b"\n[impi: 4000 more octets were dropped]\n"

@@ -15,7 +15,13 @@ from typing import NamedTuple
 import pytest
 
 from impi.base.remote import unacknowledged as asked
-from impi.base.remote.unacknowledged import Ends, by_netlink, by_tables, sockets, unacknowledged
+from impi.base.remote.unacknowledged import (
+    Ends,
+    by_netlink,
+    by_tables,
+    sockets,
+    unacknowledged,
+)
 
 SO_ATTACH_FILTER = 26
 SEEN_S = 20.0
@@ -33,10 +39,16 @@ class Pair(NamedTuple):
 def dropping(sock: socket.socket) -> None:
     """Let the kernel drop all that comes for a socket, as a cut link would: BPF's 'return 0'."""
     program = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
-    sock.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", 1, ctypes.addressof(program)))
+    sock.setsockopt(
+        socket.SOL_SOCKET,
+        SO_ATTACH_FILTER,
+        struct.pack("HxxxxxxP", 1, ctypes.addressof(program)),
+    )
 
 
-@pytest.fixture(params=[("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")])
+@pytest.fixture(
+    params=[("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("::", "127.0.0.1")]
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     listens, connects = request.param
     family = socket.AF_INET6 if ":" in listens else socket.AF_INET
@@ -54,7 +66,9 @@ def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
         yield Pair(sock, ends, port, lambda: dropping(other))
 
 
-def wait_for(told: Callable[[], list[tuple[int, Ends]]], entry: tuple[int, Ends]) -> None:
+def wait_for(
+    told: Callable[[], list[tuple[int, Ends]]], entry: tuple[int, Ends]
+) -> None:
     until = time.monotonic() + SEEN_S
     while entry not in told():
         assert time.monotonic() < until, (entry, told())
@@ -70,7 +84,11 @@ def test_both_ways_see_a_cut_connection(pair: Pair, idle: bool) -> None:
     entry = entry_of(pair)
     pair.cut()
     if idle:
-        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 100)):
+        for option, value in (
+            (socket.TCP_KEEPIDLE, 1),
+            (socket.TCP_KEEPINTVL, 1),
+            (socket.TCP_KEEPCNT, 100),
+        ):
             pair.sock.setsockopt(socket.IPPROTO_TCP, option, value)
         pair.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     else:
@@ -93,7 +111,11 @@ def test_a_connection_that_answers_is_not_listed(pair: Pair) -> None:
         assert inode not in dict(listed)
 
 
-@pytest.mark.parametrize(("name", "value"), [("_SOCK_DIAG", 255), ("_GETSOCK", 17)], ids=["no protocol", "an error"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("_SOCK_DIAG", 255), ("_GETSOCK", 17)],
+    ids=["no protocol", "an error"],
+)
 def test_a_kernel_that_refuses_has_tables(
     name: str, value: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -109,15 +131,23 @@ def test_a_kernel_that_refuses_has_tables(
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 HERE, THERE = ("10.0.0.1", 8080), ("10.0.0.2", 50000)
 PLAIN = "0100000A:1F90", "0200000A:C350"
-MAPPED = "0000000000000000FFFF00000100000A:1F90", "0000000000000000FFFF00000200000A:C350"
+MAPPED = (
+    "0000000000000000FFFF00000100000A:1F90",
+    "0000000000000000FFFF00000200000A:C350",
+)
 
 
-def line(ends: tuple[str, str], state: str = "01", timer: str = "01", repeated: int = 0, probes: int = 0) -> str:
+def line(
+    ends: tuple[str, str],
+    state: str = "01",
+    timer: str = "01",
+    repeated: int = 0,
+    probes: int = 0,
+) -> str:
     """A line of /proc/net/tcp about the socket of inode 77."""
     own, other = ends
-    return (
-        f"   1: {own} {other} {state} 00000010:00000000 {timer}:00000014 {repeated:08X}  1000 {probes:8d} 77 2 0 20\n"
-    )
+    queues = f"00000010:00000000 {timer}:00000014 {repeated:08X}"
+    return f"   1: {own} {other} {state} {queues}  1000 {probes:8d} 77 2 0 20\n"
 
 
 def read(folder: Path, text: str) -> list[tuple[int, Ends]]:
@@ -128,7 +158,9 @@ def read(folder: Path, text: str) -> list[tuple[int, Ends]]:
 
 @pytest.mark.parametrize("ends", [PLAIN, MAPPED])
 @pytest.mark.parametrize("counter", ["repeated", "probes"])
-def test_a_line_with_a_counter_is_listed(tmp_path: Path, ends: tuple[str, str], counter: str) -> None:
+def test_a_line_with_a_counter_is_listed(
+    tmp_path: Path, ends: tuple[str, str], counter: str
+) -> None:
     text = line(ends, **{counter: 3})  # type: ignore[arg-type]
     assert read(tmp_path, text) == [(77, (HERE, THERE))]
 

@@ -1,4 +1,4 @@
-"""What a starter sees from outside: processes that are stopped, connections that are cut."""
+"""A starter's view from outside: processes that are stopped, connections that are cut."""
 
 from __future__ import annotations
 
@@ -30,10 +30,14 @@ Listed = list[tuple[int, Ends]]
 
 @pytest.fixture
 def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
-    """What is not acknowledged: inodes and ends; this process has the socket of inode 77."""
+    """Unacknowledged connections: inodes and ends; this process has the socket of inode 77."""
     now: Listed = []
-    monkeypatch.setattr(watch, "unacknowledged", lambda ports: now if ports == {8080} else [])
-    monkeypatch.setattr(watch, "sockets", lambda pids: {OURS} if list(pids) == [os.getpid()] else set())
+    monkeypatch.setattr(
+        watch, "unacknowledged", lambda ports: now if ports == {8080} else []
+    )
+    monkeypatch.setattr(
+        watch, "sockets", lambda pids: {OURS} if list(pids) == [os.getpid()] else set()
+    )
     return now
 
 
@@ -84,7 +88,9 @@ def test_connections_that_do_not_count(listed: Listed, inode: int, ends: Ends) -
         clock.now += 20
 
 
-def test_without_listeners_the_kernel_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_listeners_the_kernel_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delattr(watch, "unacknowledged")
     assert Watch(1.0).cut([]) == []
 
@@ -114,7 +120,9 @@ def test_a_job_in_which_all_is_well_has_fewer_looks(listed: Listed) -> None:
 
 @pytest.mark.parametrize("late_s", [0.01, 0.5, 0.99])
 @pytest.mark.parametrize("limit_s", [5.0, 5.25])
-def test_what_is_lost_is_told_at_once_when_its_time_is_over(listed: Listed, late_s: float, limit_s: float) -> None:
+def test_what_is_lost_is_told_at_once_when_its_time_is_over(
+    listed: Listed, late_s: float, limit_s: float
+) -> None:
     """As looks each half second would tell it: a quarter of a second late on average."""
     clock = Clock()
     watch = looking(clock, limit_s)

@@ -28,7 +28,8 @@ def read(owner, key):
 def test_a_pointer_is_kept_and_deleted(owner):
     deleted = []
     delete = ffi.callback(
-        "int(MPI_Datatype, int, intptr_t, intptr_t)", lambda _t, key, value, extra: deleted.append((value, extra)) or 0
+        "int(MPI_Datatype, int, intptr_t, intptr_t)",
+        lambda _t, key, value, extra: deleted.append((value, extra)) or 0,
     )
     key = keyval("Type", NONE, address(delete), 77)
     assert read(owner, key) is None
@@ -47,7 +48,9 @@ def test_the_copy_function_decides_what_a_duplicate_has(owner, flag, kept):
         out[0], wanted[0] = value + 1, flag
         return 0
 
-    function = ffi.callback("int(MPI_Datatype, int, intptr_t, intptr_t, intptr_t *, int *)", copy)
+    function = ffi.callback(
+        "int(MPI_Datatype, int, intptr_t, intptr_t, intptr_t *, int *)", copy
+    )
     key = keyval("Type", address(function), NONE, 0)
     put(owner, key, 5000)
     other = owner.Dup()
@@ -57,7 +60,9 @@ def test_the_copy_function_decides_what_a_duplicate_has(owner, flag, kept):
 
 def test_a_function_that_fails_refuses(owner):
     results = [0, number("ERR_OTHER")]  # the owner is freed at last
-    function = ffi.callback("int(MPI_Datatype, int, intptr_t, intptr_t)", lambda *_: results.pop())
+    function = ffi.callback(
+        "int(MPI_Datatype, int, intptr_t, intptr_t)", lambda *_: results.pop()
+    )
     key = keyval("Type", NONE, address(function), 0)
     put(owner, key, 1)
     with pytest.raises(MPIException) as failure:

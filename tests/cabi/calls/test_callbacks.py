@@ -31,7 +31,10 @@ def test_a_reduction_gets_addresses_count_and_datatype(large, count):
 
 def test_in_fortran_a_reduction_gets_the_datatypes_number():
     told = []
-    function = ffi.callback("void(intptr_t, intptr_t, int *, int *)", lambda _a, _b, _n, kind: told.append(kind[0]))
+    function = ffi.callback(
+        "void(intptr_t, intptr_t, int *, int *)",
+        lambda _a, _b, _n, kind: told.append(kind[0]),
+    )
     op = callbacks.operation(address(function), True, False)
     op._state.function.fortran = True
     op.Reduce_local([bytearray(4), MPI.INT], [bytearray(4), MPI.INT])
@@ -68,7 +71,9 @@ def test_functions_of_a_generalized_request():
 
 def test_their_failure_is_the_requests():
     made, _told, _kept = functions(number("ERR_OTHER"))
-    with pytest.raises(MPIException, match="a function of the generalized request returned"):
+    with pytest.raises(
+        MPIException, match="a function of the generalized request returned"
+    ):
         made.free()
 
 

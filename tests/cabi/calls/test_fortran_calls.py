@@ -1,4 +1,4 @@
-"""What Fortran libraries of MPICH's family call, played by C."""
+"""The calls of Fortran libraries of MPICH's family, played by C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from impi.cabi.text.language_stubs import DECLARED
 
 @pytest.mark.slow
 @pytest.mark.vendor("mpich")
-@pytest.mark.parametrize("clients", [("pure:1", "pure:1"), ("mpich:1", "pure:1")], ids="+".join)
+@pytest.mark.parametrize(
+    "clients", [("pure:1", "pure:1"), ("mpich:1", "pure:1")], ids="+".join
+)
 def test_helpers_of_fortran_libraries(compiled, run_job, clients):
     program = compiled("helpers", "mpich", "-Wno-cast-function-type")
     done = run_job([program], list(clients))

@@ -12,7 +12,8 @@ from impi.cabi.calls import process_calls
 from impi.protocol.semantics.errors import MPIException, error
 
 PLACES = tuple(
-    pytest.param(each, id="+".join(each)) for each in (("mpich", "openmpi"), ("pure", "pure"), ("openmpi", "mpich"))
+    pytest.param(each, id="+".join(each))
+    for each in (("mpich", "openmpi"), ("pure", "pure"), ("openmpi", "mpich"))
 )
 
 ABIS = ("impicc", "mpich", "openmpi")
@@ -25,7 +26,9 @@ ABIS = ("impicc", "mpich", "openmpi")
 def test_processes_that_come_later(compiled, run_job, abi, vendors):
     done = run_job([compiled("later", abi)], [f"{vendors[0]}:2", f"{vendors[1]}:1"])
     assert done.codes == [0, 0, 0], done
-    assert sorted(done.out.splitlines()) == [f"rank {rank}: 0 errors" for rank in range(3)]
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank}: 0 errors" for rank in range(3)
+    ]
 
 
 class Comm:
@@ -63,7 +66,13 @@ def test_several_programs_are_one_job():
     commands, lists = ffi.new("char *[]", names), ffi.new("char **[]", [first, second])
     infos = ffi.new("MPI_Info[2]", [number("INFO_NULL")] * 2)
     root = Comm(0)
-    given = (address(commands), address(lists), ffi.new("int[2]", [1, 2]), infos, ffi.NULL)
+    given = (
+        address(commands),
+        address(lists),
+        ffi.new("int[2]", [1, 2]),
+        infos,
+        ffi.NULL,
+    )
     process_calls.spawn_multiple(root, 0, 2, *given)
     assert root.calls == [(["one", "two"], [["x"], []], [1, 2], [MPI.INFO_NULL] * 2, 0)]
 
@@ -75,5 +84,7 @@ def test_a_failed_start_writes_its_code_for_each_process(monkeypatch):
     root, codes = Comm(0), ffi.new("int[2]")
     monkeypatch.setattr(root, "Spawn", fail)
     with pytest.raises(MPIException, match="no such program"):
-        process_calls.spawn(root, 0, ffi.new("char[]", b"prog"), 0, 2, number("INFO_NULL"), codes)
+        process_calls.spawn(
+            root, 0, ffi.new("char[]", b"prog"), 0, 2, number("INFO_NULL"), codes
+        )
     assert list(codes) == [number("ERR_SPAWN")] * 2

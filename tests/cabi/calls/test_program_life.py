@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi", "pure"))
+VENDORS = (
+    ("pure", "pure"),
+    ("mpich", "openmpi"),
+    ("pure", "mpich"),
+    ("openmpi", "pure"),
+)
 
 
 @pytest.mark.slow
@@ -18,6 +23,8 @@ VENDORS = (("pure", "pure"), ("mpich", "openmpi"), ("pure", "mpich"), ("openmpi"
         ("interrupt", 130, "SIGINT"),
         ("lacking", None, "impi has no MPI_Abi_set_fortran_info yet"),
         ("after", 4, ""),
+        # As if a peer had closed: OpenSSL writes without a flag against the signal
+        ("pipe", 0, ""),
         ("well", 0, ""),
     ],
 )
@@ -39,7 +46,27 @@ def test_sessions_without_init(compiled, run_job, vendors):
     program = compiled("sessions", "standard")
     done = run_job([program], [f"{vendors[0]}:2", f"{vendors[1]}:1"])
     assert done.codes == [0, 0, 0], done
-    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: sum 6" for rank in range(3)]
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank} of 3: sum 6" for rank in range(3)
+    ]
     failing = run_job([program, "open"], ["pure:1"]).clients[0]
     assert failing.code == 1
     assert "rank 0 ended with 0 without MPI_Finalize" in failing.err
+
+
+@pytest.mark.slow
+@pytest.mark.vendor("mpich")
+@pytest.mark.parametrize(
+    "when",
+    [("-DIN_CONSTRUCTOR",), ("-DAT_EXIT",), ("-DAT_EXIT", "-DEARLY")],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("mode", ["", "--stand-in"])
+def test_mpi_before_and_after_main(compiled, run_job, when, mode):
+    program = compiled("times", "mpich", *when)
+    done = run_job([program], ["mpich:1", "pure:1"], options={0: mode.split()})
+    assert done.codes == [0, 0, 0], done
+    told = [
+        f"rank {rank}: {word}, sum 1" for rank in range(2) for word in ("last", "main")
+    ]
+    assert sorted(done.out.splitlines()) == told

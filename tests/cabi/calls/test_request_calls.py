@@ -75,7 +75,9 @@ def handles(monkeypatch):
     null = Request()
     null.complete()
     monkeypatch.setitem(requests, number("REQUEST_NULL"), null)
-    return made, ffi.new("MPI_Request[4]", [*map(requests.put, made), number("REQUEST_NULL")])
+    return made, ffi.new(
+        "MPI_Request[4]", [*map(requests.put, made), number("REQUEST_NULL")]
+    )
 
 
 def gone(row):
@@ -89,7 +91,12 @@ def test_a_status_there_and_back():
     store(status, address(memory), 5)
     found = read(address(memory))
     assert (memory.of[0], memory.of[1], memory.of[2]) == (3, number("ANY_TAG"), 5)
-    assert (found.source, found.tag, found.nbytes, found.Is_cancelled()) == (3, MPI.ANY_TAG, 12, True)
+    assert (found.source, found.tag, found.nbytes, found.Is_cancelled()) == (
+        3,
+        MPI.ANY_TAG,
+        12,
+        True,
+    )
     store(status, address(memory))
     assert memory.of[2] == 5, "most calls keep MPI_ERROR"
     request_calls.set_elements(address(memory), MPI.DOUBLE, 2)
@@ -112,10 +119,18 @@ def test_some(handles):
     count, indices = ffi.new("int *"), ffi.new("int[4]")
     made[2].done = True
     request_calls.status_of_some(4, row, count, indices, IGNORED)
-    assert (count[0], list(indices)[:2], gone(row)) == (2, [1, 2], [False, False, False, True])
+    assert (count[0], list(indices)[:2], gone(row)) == (
+        2,
+        [1, 2],
+        [False, False, False, True],
+    )
     statuses = ffi.new("struct status[4]")
     request_calls.some(Request.Waitsome, 4, row, count, indices, address(statuses))
-    assert (count[0], sorted(list(indices)[:2]), gone(row)) == (2, [1, 2], [False, True, True, True])
+    assert (count[0], sorted(list(indices)[:2]), gone(row)) == (
+        2,
+        [1, 2],
+        [False, True, True, True],
+    )
     made[0].done = True
     request_calls.some(Request.Testsome, 4, row, count, indices, IGNORED)
     assert (count[0], gone(row)) == (1, [True] * 4)

@@ -47,7 +47,10 @@ def test_the_last_index_of_a_graph_is_its_number_of_edges():
     comm = Comm()
     topology_calls.graph(comm, 2, ints(1, 3), ints(1, 0, 1, 99), True)
     topology_calls.graph_map(comm, 0, ffi.NULL, ffi.NULL)
-    assert comm.calls == [("Create_graph", [1, 3], [1, 0, 1], True), ("Graph_map", [], [])]
+    assert comm.calls == [
+        ("Create_graph", [1, 3], [1, 0, 1], True),
+        ("Graph_map", [], []),
+    ]
     found = SimpleNamespace(Get_topo=lambda: ([1, 3], [1, 0, 1]))
     assert topology_calls.graph_get(found, 1, 2) == ([1], [1, 0])
 
@@ -67,15 +70,25 @@ def test_edges_of_a_distributed_graph():
 def test_weights_are_for_both_rows_or_for_none():
     comm, one = Comm(), ints(0)
     given = (1, one, weights("UNWEIGHTED"), 1, one)
-    with pytest.raises(MPIException, match="MPI_UNWEIGHTED is for both rows of weights or for none"):
+    with pytest.raises(
+        MPIException, match="MPI_UNWEIGHTED is for both rows of weights or for none"
+    ):
         topology_calls.dist_graph_adjacent(comm, *given, ints(4), "info", False)
-    topology_calls.dist_graph_adjacent(comm, 0, one, weights("WEIGHTS_EMPTY"), 1, one, ints(4), "info", False)
-    assert comm.calls == [("Create_dist_graph_adjacent", [], [0], [], [4], "info", False)]
+    topology_calls.dist_graph_adjacent(
+        comm, 0, one, weights("WEIGHTS_EMPTY"), 1, one, ints(4), "info", False
+    )
+    assert comm.calls == [
+        ("Create_dist_graph_adjacent", [], [0], [], [4], "info", False)
+    ]
 
 
 def test_neighbours_are_written_up_to_the_room():
-    comm = SimpleNamespace(Get_dist_neighbors=lambda: ([0, MPI.PROC_NULL], [2], ([6, 7], [8])))
+    comm = SimpleNamespace(
+        Get_dist_neighbors=lambda: ([0, MPI.PROC_NULL], [2], ([6, 7], [8]))
+    )
     sources, into, destinations = ints(-9, -9, -9), ints(-9, -9, -9), ints(-9)
-    topology_calls.dist_neighbors(comm, 2, sources, into, 1, destinations, weights("UNWEIGHTED"))
+    topology_calls.dist_neighbors(
+        comm, 2, sources, into, 1, destinations, weights("UNWEIGHTED")
+    )
     assert list(sources) == [0, number("PROC_NULL"), -9]
     assert (list(into), list(destinations)) == ([6, 7, -9], [2])

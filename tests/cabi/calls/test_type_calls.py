@@ -39,15 +39,23 @@ def test_packed_as_external32_and_back():
 
 @pytest.mark.parametrize("first", [-1, 9])
 def test_what_does_not_fit(first):
-    with pytest.raises(MPIException, match=f"8 octets at position {first} do not fit into 16"):
-        type_calls.pack(row(ints(1, 2)), ffi.new("char[16]"), 16, ints(first), "external32")
+    with pytest.raises(
+        MPIException, match=f"8 octets at position {first} do not fit into 16"
+    ):
+        type_calls.pack(
+            row(ints(1, 2)), ffi.new("char[16]"), 16, ints(first), "external32"
+        )
 
 
 def test_the_arguments_of_a_constructor():
     vector = MPI.INT.Create_vector(2, 3, 4)
     count = type_calls.envelope(vector)
     assert count == (3, 0, 1, MPI.COMBINER_VECTOR)
-    integers, addresses, types = ints(0, 0, 0), ffi.new("intptr_t[1]"), ffi.new("MPI_Datatype[1]")
+    integers, addresses, types = (
+        ints(0, 0, 0),
+        ffi.new("intptr_t[1]"),
+        ffi.new("MPI_Datatype[1]"),
+    )
     type_calls.contents(vector, integers, addresses, types, (3, 1, 1))
     assert (list(integers), types[0]) == ([2, 3, 4], number("INT"))
     with pytest.raises(MPIException, match="there is room for"):
@@ -59,7 +67,11 @@ def test_the_arguments_of_a_constructor():
 def test_displacements_in_octets_are_addresses():
     made = MPI.INT.Create_hindexed([1, 2], [0, 1 << 33])
     assert type_calls.envelope(made) == (3, 2, 1, MPI.COMBINER_HINDEXED)
-    integers, addresses, types = ints(0, 0, 0), ffi.new("intptr_t[2]"), ffi.new("MPI_Datatype[1]")
+    integers, addresses, types = (
+        ints(0, 0, 0),
+        ffi.new("intptr_t[2]"),
+        ffi.new("MPI_Datatype[1]"),
+    )
     type_calls.contents(made, integers, addresses, types, (3, 2, 1))
     assert (list(integers), list(addresses)) == ([2, 1, 2], [0, 1 << 33])
 
@@ -74,7 +86,13 @@ def test_names():
 @pytest.mark.vendor("openmpi")
 @pytest.mark.parametrize("abi", ["mpich", "openmpi", "standard"])
 @pytest.mark.parametrize("mode", ["", "--stand-in"])
-def test_constants_come_back_once_and_large_numbers_are_undefined(compiled, run_job, abi, mode):
-    done = run_job([compiled("limits", abi)], ["mpich:1", "openmpi:1"], options=dict.fromkeys((0, 1), mode.split()))
+def test_constants_come_back_once_and_large_numbers_are_undefined(
+    compiled, run_job, abi, mode
+):
+    done = run_job(
+        [compiled("limits", abi)],
+        ["mpich:1", "openmpi:1"],
+        options=dict.fromkeys((0, 1), mode.split()),
+    )
     assert done.codes == [0, 0, 0], done
     assert sorted(done.out.splitlines()) == ["rank 0: 0 wrong", "rank 1: 0 wrong"]

@@ -33,7 +33,10 @@ def test_a_folder_is_made_once_however_many_want_it(tmp_path: Path) -> None:
         list(threads.map(lambda _: cache.make(place, fill, ["file"]), range(8)))
     assert len(made) == 1
     assert Path(place, "file").read_text() == "whole"
-    assert sorted(path.name for path in Path(place).parent.iterdir()) == ["done", "done.lock"]
+    assert sorted(path.name for path in Path(place).parent.iterdir()) == [
+        "done",
+        "done.lock",
+    ]
 
 
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -63,7 +66,9 @@ def test_a_folder_with_a_hole_is_made_again(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["done", "done.lock"]
 
 
-def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def none(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -72,7 +77,9 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "done" / "file").exists()
 
 
-def test_where_nothing_can_be_written_temporary_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_nothing_can_be_written_temporary_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     home = tmp_path / "file"
     home.touch()
@@ -81,20 +88,24 @@ def test_where_nothing_can_be_written_temporary_files_are(tmp_path: Path, monkey
     assert cache.place({"HOME": str(home)}, "mpich", ["x"]) == f"{own}/mpich"
     tmp_path.chmod(0o777)
     with pytest.raises(
-        LaunchError, match=r"others can rename what is in it \('chmod \+t' forbids that\); set IMPI_CACHE"
+        LaunchError,
+        match=r"others can rename what is in it \('chmod \+t' forbids that\); set IMPI_CACHE",
     ):
         cache.place({"HOME": str(home)}, "mpich", ["x"])
 
 
 @pytest.mark.parametrize("named", ["", "mpich"])
-def test_nothing_is_loaded_from_where_others_can_write(named: str, tmp_path: Path) -> None:
+def test_nothing_is_loaded_from_where_others_can_write(
+    named: str, tmp_path: Path
+) -> None:
     place = tmp_path / "cache" / "mpich"
     cache.make(str(place), fill, ["file", "other"])
     environ = {"IMPI_CACHE": str(tmp_path / "cache")}
     assert cache.place(environ, "mpich", ["file"]) == str(place)
     (tmp_path / "cache" / named).chmod(0o775)
     with pytest.raises(
-        LaunchError, match=r"^others can write .*: 'chmod go-w' it if it is yours, or set IMPI_CACHE to"
+        LaunchError,
+        match=r"^others can write .*: 'chmod go-w' it if it is yours, or set IMPI_CACHE to",
     ):
         cache.place(environ, "mpich", ["file"])
 
@@ -116,12 +127,19 @@ def test_what_killed_builds_leave_is_swept(tmp_path: Path) -> None:
     with (tmp_path / "busy.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cache.make(str(tmp_path / "done"), fill, ["file"])
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["busy.made-x1y2", "done", "mine"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == [
+        "busy.made-x1y2",
+        "done",
+        "mine",
+    ]
 
 
 def test_a_lock_is_no_link_to_another_file(tmp_path: Path) -> None:
     (tmp_path / "done.lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(LaunchError, match="cannot be made: Too many levels of symbolic links; set IMPI_CACHE"):
+    with pytest.raises(
+        LaunchError,
+        match="cannot be made: Too many levels of symbolic links; set IMPI_CACHE",
+    ):
         cache.make(str(tmp_path / "done"), fill, ["file"])
     assert not (tmp_path / "precious").exists()
 

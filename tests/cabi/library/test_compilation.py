@@ -1,4 +1,4 @@
-"""What is compiled for a library, and what it takes."""
+"""The sources that are compiled for a library, and the tools for it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,21 @@ def test_the_python_side_of_a_library_is_compiled_with_it(compiled, monkeypatch)
 
 def test_a_tool_that_fails_or_is_missing_is_one_sentence(tmp_path):
     assert compilation.run(["echo", "well"]) == "well\n"
-    with pytest.raises(LaunchError, match=r"cc fails for compiled programs: .*error: .*none.c"):
+    with pytest.raises(
+        LaunchError, match=r"cc fails for compiled programs: .*error: .*none.c"
+    ):
         compilation.run(["cc", "-c", str(tmp_path / "none.c")])
-    with pytest.raises(LaunchError, match="compiled programs need no-such-tool once on this machine"):
+    with pytest.raises(
+        LaunchError, match="compiled programs need no-such-tool once on this machine"
+    ):
         compilation.run(["no-such-tool"])
 
 
 def test_a_library_names_itself_and_its_symbols_are_found(tmp_path):
     source = tmp_path / "x.c"
-    source.write_text("int MPI_Mine(void) { return 0; }\nint other(void) { return 0; }\n")
+    source.write_text(
+        "int MPI_Mine(void) { return 0; }\nint other(void) { return 0; }\n"
+    )
     out = tmp_path / "x.so"
     compilation.link_shared(out, "libmine.so.7", [str(source)])
     assert b"libmine.so.7\0" in out.read_bytes()
@@ -42,8 +48,13 @@ def test_a_guard_needs_the_vendors_library_and_the_copy_needs_the_guard(tmp_path
     source = tmp_path / "x.c"
     source.write_text("int MPI_Here(void) { return 0; }\n")
     compilation.link_shared(library, "libmpi.so.12", [str(source)])
-    source.write_text("int MPI_Here(void);\nint MPI_Absent(void) __attribute__((weak));\n")
-    source.write_text(source.read_text() + "void *at(int n) { return n ? (void *)MPI_Here : (void *)MPI_Absent; }\n")
+    source.write_text(
+        "int MPI_Here(void);\nint MPI_Absent(void) __attribute__((weak));\n"
+    )
+    source.write_text(
+        source.read_text()
+        + "void *at(int n) { return n ? (void *)MPI_Here : (void *)MPI_Absent; }\n"
+    )
     compilation.link_shared(extension, "MPI.so", [str(source), str(library)])
     made = tmp_path / "work" / "made"
     made.parent.mkdir()
@@ -52,5 +63,13 @@ def test_a_guard_needs_the_vendors_library_and_the_copy_needs_the_guard(tmp_path
     assert f"[{library}]" in needs and "[impiguard.12]" in needs
     assert "[impiguard.12]" in compilation.run(["readelf", "-d", str(made / "MPI.so")])
     assert "A MPI_Absent" in compilation.run(["nm", "-D", str(made / "impiguard.12")])
-    with pytest.raises(LaunchError, match=r"does not need libmpi\.so\.99 as mpi4py's extensions do"):
-        compilation.fill_guard(tmp_path / "work" / "again", extension, library, "libmpi.so.99", "impiguard.99")
+    with pytest.raises(
+        LaunchError, match=r"does not need libmpi\.so\.99 as mpi4py's extensions do"
+    ):
+        compilation.fill_guard(
+            tmp_path / "work" / "again",
+            extension,
+            library,
+            "libmpi.so.99",
+            "impiguard.99",
+        )

@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import subprocess
+import sys
 import sysconfig
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -16,11 +17,16 @@ import pytest
 from impi.base.errors import LaunchError
 from impi.cabi.library import build, compilation, mpi4py_extension
 from impi.cli import impicc
+from impi.launch.start import compiled
 
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PROGRAM = str(PROGRAMS / "handles.py")
-LAYOUTS = (("pure:1", "pure:1"), ("mpich:1", "openmpi:1"), ("openmpi:1", "mpich:2", "pure:1"))
+LAYOUTS = (
+    ("pure:1", "pure:1"),
+    ("mpich:1", "openmpi:1"),
+    ("openmpi:1", "mpich:2", "pure:1"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +38,13 @@ def adder(tmp_path_factory):
         folder = top / abi
         if not folder.exists():
             made = top / f"{abi}.so"
-            argv = ["-shared", "-fPIC", "-w", f"-I{sysconfig.get_path('include')}", f"-I{mpi4py.get_include()}"]
+            argv = [
+                "-shared",
+                "-fPIC",
+                "-w",
+                f"-I{sysconfig.get_path('include')}",
+                f"-I{mpi4py.get_include()}",
+            ]
             argv += ["-o", str(made), str(PROGRAMS / "adder.c")]
             try:
                 if abi == "standard":
@@ -65,13 +77,18 @@ def adder(tmp_path_factory):
 @pytest.mark.vendor("mpich")
 @pytest.mark.vendor("openmpi")
 @pytest.mark.parametrize("layout", LAYOUTS, ids="+".join)
-@pytest.mark.parametrize("abi", [pytest.param("standard", marks=pytest.mark.proof), "mpich", "openmpi"])
+@pytest.mark.parametrize(
+    "abi", [pytest.param("standard", marks=pytest.mark.proof), "mpich", "openmpi"]
+)
 def test_an_extension_module_adds_across_clients(adder, run_job, abi, layout):
-    mpi4py_extension.extension(abi, os.environ, print)  # compiling it outlasts the deadline of a job
+    # Compiling it outlasts the deadline of a job
+    mpi4py_extension.extension(abi, sys.executable, os.environ, print)
     done = run_job([PROGRAM], layout, environ={**adder(abi), "IMPI_HANDLES": abi})
     assert done.codes == [0] * (1 + len(layout)), done
     size = sum(int(client.partition(":")[2]) for client in layout)
-    assert sorted(done.out.splitlines()) == [f"rank {rank} of {size}: right" for rank in range(size)]
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank} of {size}: right" for rank in range(size)
+    ]
     assert not re.search("Traceback|Warning:(?! localhost)", str(done)), done
 
 
@@ -84,13 +101,19 @@ def test_an_extension_module_adds_across_clients(adder, run_job, abi, layout):
         ("abort", 7, "MPI_Abort of rank 0"),
         ("finalize", 0, ""),
         ("module", 0, ""),
-        ("thread", 1, "is not supported with procs of client 1: IMPI 0.0 has no one-sided communication"),
+        (
+            "thread",
+            1,
+            "is not supported with procs of client 1: IMPI 0.0 has no one-sided communication",
+        ),
     ],
 )
 def test_ends_of_programs_with_handles(adder, run_job, how, code, told):
     old = ["--impi-version", "0.0"] if how == "thread" else []  # which lacks something
     options = {rank: ["--handles", "mpich", *old] for rank in (0, 1)}
-    done = run_job([PROGRAM, how], ["pure:1", "pure:1"], environ=adder("mpich"), options=options)
+    done = run_job(
+        [PROGRAM, how], ["pure:1", "pure:1"], environ=adder("mpich"), options=options
+    )
     assert done.clients[0].code == code, done
     assert told in done.clients[0].err
     assert "rank 0 of 2: right" in done.clients[0].out
@@ -102,9 +125,11 @@ def test_ends_of_programs_with_handles(adder, run_job, how, code, told):
 @pytest.mark.slow
 @pytest.mark.vendor("mpich")
 def test_an_abort_by_mpich_is_told_once(adder, run_job):
-    """MPICH's MPI_Abort calls exit(), which is no end without MPI_Finalize then."""
+    """MPICH's MPI_Abort calls exit(), which is not an end without MPI_Finalize then."""
     environ = {**adder("openmpi"), "IMPI_HANDLES": "openmpi"}
-    failing = run_job([PROGRAM, "abort"], ["mpich:1", "pure:1"], environ=environ).clients[0]
+    failing = run_job(
+        [PROGRAM, "abort"], ["mpich:1", "pure:1"], environ=environ
+    ).clients[0]
     assert failing.code == 7, failing
     assert "without MPI_Finalize" not in failing.err, failing.err
 
@@ -126,27 +151,48 @@ def test_options_of_mpi4py_are_heeded(run_job, tmp_path):
     options = {rank: ["--handles", "openmpi"] for rank in (0, 1)}
     done = run_job([str(program)], ["pure:1", "pure:1"], options=options)
     assert done.codes == [0, 0, 0], done
-    program.write_text("import mpi4py\nmpi4py.rc.finalize = False\nfrom mpi4py import MPI\n")
+    program.write_text(
+        "import mpi4py\nmpi4py.rc.finalize = False\nfrom mpi4py import MPI\n"
+    )
     done = run_job([str(program)], ["pure:1"], options=options)
     assert done.clients[0].code == 1
-    assert "ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program" in done.clients[0].err
+    assert (
+        "ended without MPI.Finalize(), which the options in mpi4py.rc leave to the program"
+        in done.clients[0].err
+    )
 
 
 def test_what_is_missing_is_one_sentence(tmp_path, monkeypatch):
     ready = build.library("standard", os.environ).parent
     (tmp_path / ready.name).symlink_to(ready)
     environ = {**os.environ, "IMPI_CACHE": str(tmp_path), "PIP_NO_INDEX": "1"}
-    monkeypatch.setattr(mpi4py_extension, "_installed", lambda: ("4.1.2", [tmp_path]))
-    with pytest.raises(LaunchError, match=r"has no extension for MPICH's ABI: install mpi4py from its wheel with"):
-        mpi4py_extension.extension("mpich", environ, print)
+    empty = mpi4py_extension._Mpi4py(
+        sys.executable, sys.version, "4.1.2", (tmp_path,), EXTENSION_SUFFIXES[0]
+    )
+    monkeypatch.setattr(mpi4py_extension, "_installed", lambda *_: empty)
+    with pytest.raises(
+        LaunchError,
+        match=r"has no extension for MPICH's ABI: install mpi4py from its wheel with",
+    ):
+        mpi4py_extension.extension("mpich", sys.executable, environ, print)
     told: list[str] = []
-    with pytest.raises(LaunchError, match=r"cannot be compiled .* pip says: .*mpi4py.*must reach a package index"):
-        mpi4py_extension.extension("standard", environ, told.append)
-    assert told == ["compiling mpi4py 4.1.2 for the standard ABI, once for this Python; it takes minutes"]
+    with pytest.raises(
+        LaunchError,
+        match=r"cannot be compiled .* pip says: .*mpi4py.*must reach a package index",
+    ):
+        mpi4py_extension.extension("standard", sys.executable, environ, told.append)
+    assert told == [
+        "compiling mpi4py 4.1.2 for the standard ABI, once for this Python; it takes minutes"
+    ]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    with pytest.raises(LaunchError, match="need a C compiler once on this machine"):
-        mpi4py_extension.extension("standard", {**environ, "IMPI_CACHE": str(tmp_path / "other")}, print)
+    with pytest.raises(LaunchError, match="need a C compiler on this machine"):
+        mpi4py_extension.extension(
+            "standard",
+            sys.executable,
+            {**environ, "IMPI_CACHE": str(tmp_path / "other")},
+            print,
+        )
 
 
 @pytest.mark.slow
@@ -156,9 +202,55 @@ def test_every_name_of_a_library_has_its_functions():
         assert ctypes.CDLL(str(path)).MPI_Send
 
 
-def test_no_mpi4py_is_one_sentence(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+@pytest.fixture
+def python_of_a_site(tmp_path):
+    """``python_of_a_site(needed) -> path``: a Python with a mpi4py of a site, or with none."""
+
+    def make(needed: str) -> Path:
+        site = tmp_path / "site"
+        if needed:
+            (site / "mpi4py").mkdir(parents=True)
+            (site / "mpi4py" / "__init__.py").touch()
+            info = site / "mpi4py-3.1.4.egg-info"
+            info.write_text("Metadata-Version: 1.1\nName: mpi4py\nVersion: 3.1.4\n")
+            extension = site / "mpi4py" / f"MPI{EXTENSION_SUFFIXES[0]}"
+            extension.write_bytes(f"\0{needed}\0".encode())
+        python = tmp_path / "python3"
+        # -S: without the packages of this Python
+        python.write_text(
+            f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} -S "$@"\n'
+        )
+        python.chmod(0o755)
+        return python
+
+    return make
+
+
+def test_the_python_of_the_program_is_asked(python_of_a_site, tmp_path):
+    """Debian's mpi4py, conda's, and a site's own build are found by what their MPI module needs."""
+    python = python_of_a_site("libmpi.so.40")
+    argv = ("numactl", str(python), "program.py")
+    made = compiled.handles_environment("openmpi", argv, os.environ, print)
+    mine = tmp_path / "site" / "mpi4py" / f"MPI{EXTENSION_SUFFIXES[0]}"
+    assert made["IMPI_HANDLES_FROM"].split(os.pathsep)[1] == str(mine)
+    wheel = str(Path(mpi4py.__file__).parent)
+    assert wheel in made["IMPI_MPI4PY_FROM"].split(os.pathsep)
     with pytest.raises(
-        LaunchError, match=r"--handles gives programs mpi4py itself, which .* does not have: install it"
+        LaunchError, match=r"has no extension for MPICH's ABI: .*--handles openmpi"
     ):
-        mpi4py_extension.extension("mpich", os.environ, print)
+        compiled.handles_environment("mpich", argv, os.environ, print)
+    script = tmp_path / "script"
+    script.write_text(f"#!{python}\n")
+    made = compiled.handles_environment("openmpi", (str(script),), os.environ, print)
+    assert made["IMPI_HANDLES_FROM"].split(os.pathsep)[1] == str(mine)
+
+
+def test_no_mpi4py_is_one_sentence(python_of_a_site, tmp_path):
+    python = python_of_a_site("")
+    with pytest.raises(
+        LaunchError,
+        match=rf"--handles gives programs mpi4py itself, which {python} does not have: install it",
+    ):
+        mpi4py_extension.extension("mpich", str(python), os.environ, print)
+    with pytest.raises(LaunchError, match="asks /bin/false for its mpi4py, and has no"):
+        mpi4py_extension.extension("mpich", "/bin/false", os.environ, print)

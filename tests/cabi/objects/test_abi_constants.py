@@ -28,6 +28,9 @@ def test_names_that_an_abi_lacks_are_left_out():
 def test_masks_are_converted_bit_by_bit():
     names = ("MODE_NOCHECK", "MODE_NOPUT", "MODE_NOSUCCEED")
     for chosen in (names, names[:1], names[1:], ()):
-        theirs, ours = (sum(value(name) for name in chosen) for value in (number, lambda name: getattr(MPI, name)))
+        theirs, ours = (
+            sum(value(name) for name in chosen)
+            for value in (number, lambda name: getattr(MPI, name))
+        )
         assert MODES.get(theirs) == ours
         assert MODES.reverse.get(ours) == theirs

@@ -17,9 +17,11 @@ from impi.protocol.semantics.errors import LAST_PREDEFINED, error
 
 @pytest.fixture
 def handled(monkeypatch):
-    """The failures that error handlers have got, with whose handler it was."""
+    """The failures that error handlers have got, with the owner of the handler."""
     found = []
-    monkeypatch.setattr(failures, "handle", lambda failure, owner: found.append((failure, owner)))
+    monkeypatch.setattr(
+        failures, "handle", lambda failure, owner: found.append((failure, owner))
+    )
     return found
 
 
@@ -54,7 +56,9 @@ def test_a_failure_is_a_code_after_its_error_handler(handled, failure, name):
 def test_a_call_of_a_null_handle_is_an_error_of_its_kind(handled):
     null = handle_tables.comms[number("COMM_NULL")]
     failure = AttributeError("no such thing", name="Isend", obj=null)
-    assert failed(failure, "Isend", (handle_tables.comms, number("COMM_NULL"))) == number("ERR_COMM")
+    assert failed(
+        failure, "Isend", (handle_tables.comms, number("COMM_NULL"))
+    ) == number("ERR_COMM")
     assert "it has no MPI_Isend" in str(handled[0][0])
 
 
@@ -70,12 +74,16 @@ def test_what_impi_lacks(handled):
 
 def test_error_handlers_get_handle_and_code():
     told = []
-    function = ffi.callback("void(MPI_Comm *, int *)", lambda comm, code: told.append((comm[0], code[0])))
+    function = ffi.callback(
+        "void(MPI_Comm *, int *)", lambda comm, code: told.append((comm[0], code[0]))
+    )
     made = failures.handler("Comm", address(function))
     call = made._state.function
     call(MPI.COMM_SELF, MPI.ERR_RANK)
     assert told == [(number("COMM_SELF"), number("ERR_RANK"))]
-    of_fortran = ffi.callback("void(int *, int *)", lambda comm, code: told.append((comm[0], code[0])))
+    of_fortran = ffi.callback(
+        "void(int *, int *)", lambda comm, code: told.append((comm[0], code[0]))
+    )
     call = failures.handler("Comm", address(of_fortran))._state.function
     call.fortran = True
     call(MPI.COMM_SELF, MPI.ERR_RANK)
@@ -89,9 +97,21 @@ def test_a_handler_may_throw_or_jump_away(run_job, tmp_path, mode):
     if (compiler := shutil.which("g++")) is None:
         pytest.skip("there is no C++ compiler")
     program, prefix = str(tmp_path / "throws"), ROOT / ".mpi" / "mpich"
-    argv = [compiler, f"-I{prefix}/include", "-o", program, str(PROGRAMS / "throws.cpp")]
-    subprocess.run([*argv, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi"], check=True)
+    argv = [
+        compiler,
+        f"-I{prefix}/include",
+        "-o",
+        program,
+        str(PROGRAMS / "throws.cpp"),
+    ]
+    subprocess.run(
+        [*argv, f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib", "-lmpi"], check=True
+    )
     done = run_job([program], ["mpich:1", "pure:1"], options={0: mode.split()})
     assert done.codes == [0, 0, 0], done
-    expected = [f"rank {rank}: {told}" for rank in range(2) for told in ("jumped, sum 1", "thrown")]
+    expected = [
+        f"rank {rank}: {told}"
+        for rank in range(2)
+        for told in ("jumped, sum 1", "thrown")
+    ]
     assert sorted(done.out.splitlines()) == expected

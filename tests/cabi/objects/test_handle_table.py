@@ -16,7 +16,7 @@ FIRST = 0x10000
 
 
 class State:
-    """Of a communicator: what it is made of; it has the identity of an object."""
+    """A stand-in for a communicator, with its parts; it has the identity of an object."""
 
     def __init__(self, rank: int, members: list[int]) -> None:
         self.context = SimpleNamespace(rank=rank, members=members, is_inter=False)
@@ -28,7 +28,14 @@ def thing(state: object) -> Any:
 
 @pytest.fixture
 def table() -> Table:
-    return Table("GROUP", {"GROUP_NULL": thing(None), "GROUP_EMPTY": thing("empty"), "NO_SUCH_CONSTANT": thing("x")})
+    return Table(
+        "GROUP",
+        {
+            "GROUP_NULL": thing(None),
+            "GROUP_EMPTY": thing("empty"),
+            "NO_SUCH_CONSTANT": thing("x"),
+        },
+    )
 
 
 def test_predefined_objects_have_the_numbers_of_the_abi(table: Table):
@@ -50,7 +57,9 @@ def test_a_new_object_has_one_number_until_it_is_gone(table: Table):
     item._state = None
     table.settle(place, item)
     assert place[0] == table.null
-    with pytest.raises(MPIException, match="is no group: it is not initialised, or it was freed") as failure:
+    with pytest.raises(
+        MPIException, match="is not a group: it is not initialised, or it was freed"
+    ) as failure:
         table[given]
     assert failure.value.Get_error_class() == world.MPI.ERR_GROUP
     assert table.put(thing("another")) == given, "a number that is free is used again"

@@ -21,4 +21,8 @@ def test_a_constant_may_be_the_address_of_data(monkeypatch: pytest.MonkeyPatch):
     openmpi = abi_tables.abi("openmpi")
     link.know(openmpi)
     name = openmpi.constants["COMM_WORLD"]
-    assert link.constant("COMM_WORLD") == link.symbols[str(name)] == 1000 + openmpi.symbols.index(str(name))
+    assert (
+        link.constant("COMM_WORLD")
+        == link.symbols[str(name)]
+        == 1000 + openmpi.symbols.index(str(name))
+    )

@@ -31,7 +31,11 @@ def test_a_buffer_covers_what_mpi_may_touch():
 
 @pytest.mark.parametrize(
     ("count", "name", "place", "kind"),
-    [(-1, "INT", True, "ERR_COUNT"), (1, "DATATYPE_NULL", True, "ERR_TYPE"), (1, "INT", False, "ERR_BUFFER")],
+    [
+        (-1, "INT", True, "ERR_COUNT"),
+        (1, "DATATYPE_NULL", True, "ERR_TYPE"),
+        (1, "INT", False, "ERR_BUFFER"),
+    ],
 )
 def test_what_is_no_message(count, name, place, kind):
     at = ffi.cast("char *", ffi.new("int[4]")) if place else ffi.cast("char *", 0)
@@ -54,7 +58,9 @@ def test_blocks_have_their_own_places():
     row = ffi.new("int[10]", list(range(10)))
     counts, displs = ffi.new("int[3]", [1, 0, 2]), ffi.new("int[3]", [4, 99, 7])
     found = blocks_of(ffi.cast("char *", row), counts, displs, number("INT"), 3, False)
-    assert octets(found) == bytes(ffi.buffer(row, 40))[16:36], "an empty block's place may be anything"
+    assert octets(found) == bytes(ffi.buffer(row, 40))[16:36], (
+        "an empty block's place may be anything"
+    )
 
 
 def test_no_op_ignores_the_origin():
@@ -71,7 +77,7 @@ def test_allocated_memory_is_freed_once():
     program_memory.allocate(10, place)
     base = ffi.cast("char *", place[0])
     program_memory.release(base)
-    with pytest.raises(MPIException, match="is no address that MPI_Alloc_mem gave"):
+    with pytest.raises(MPIException, match="is not an address that MPI_Alloc_mem gave"):
         program_memory.release(base)
     program_memory.release(ffi.cast("char *", 0))
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int main(int argc, char **argv)
@@ -22,6 +23,12 @@ int main(int argc, char **argv)
     if (rank == 0 && !strcmp(how, "interrupt")) {
         fflush(stdout);
         raise(SIGINT); /* a program without a handler ends by it, also while it computes */
+    }
+    if (!strcmp(how, "pipe")) {
+        int ends[2];
+        if (pipe(ends) || close(ends[0]) || write(ends[1], "x", 1) != -1) return 1;
+        /* A child has the default, which ends it by the signal. */
+        if (WTERMSIG(system("kill -PIPE $$; exit 0")) != SIGPIPE) return 2;
     }
     MPI_Finalize();
     return !strcmp(how, "after") ? 4 : 0;

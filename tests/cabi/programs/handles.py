@@ -35,11 +35,15 @@ match sys.argv[-1]:
             world.Abort(7)
         world.Barrier()
     case "module":  # petsc4py's end by MPI, which it leaves for Python's
-        mark = types.SimpleNamespace(_finalize=lambda: print("ended with", world.allreduce(1), flush=True))
+        mark = types.SimpleNamespace(
+            _finalize=lambda: print("ended with", world.allreduce(1), flush=True)
+        )
         sys.modules["petsc4py.PETSc"] = mark  # type: ignore[assignment]
     case "thread":  # the others would wait for it
         if world.rank == 0:  # whoever fails first ends the others, maybe without a word
-            threading.Thread(target=MPI.Win.Create, args=[bytearray(8), 1, MPI.INFO_NULL, world]).start()
+            threading.Thread(
+                target=MPI.Win.Create, args=[bytearray(8), 1, MPI.INFO_NULL, world]
+            ).start()
         threading.Event().wait()
     case "finalize":
         MPI.Finalize()

@@ -1,4 +1,4 @@
-"""What is known of an ABI."""
+"""The table of an ABI."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from impi.cabi.tables.abi import FIRST, IMPI_KEYS, Abi
 
 
 def small(**constants: int | str) -> Abi:
-    return Abi(name="x", title="X", handle="int", sonames=("libx.so",), status="int a;", constants=constants)
+    return Abi(
+        name="x",
+        title="X",
+        handle="int",
+        sonames=("libx.so",),
+        status="int a;",
+        constants=constants,
+    )
 
 
 def test_symbols_are_the_constants_that_are_text() -> None:
@@ -21,5 +28,7 @@ def test_files_are_pointers_whatever_other_handles_are() -> None:
 def test_our_numbers_in_front_mode_are_told_from_the_librarys() -> None:
     for name, (first, step) in FIRST.items():
         numbers = range(first, first + 100 * step, step)
-        assert all(number < 0x04000000 if name == "mpich" else number & 1 for number in numbers)
+        assert all(
+            number < 0x04000000 if name == "mpich" else number & 1 for number in numbers
+        )
     assert len(set(IMPI_KEYS.values())) == len(IMPI_KEYS)

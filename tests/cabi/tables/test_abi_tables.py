@@ -34,7 +34,9 @@ def test_constants_that_are_symbols(compiled, run_job, abi, link):
     # In front mode they are the vendor's, whose pointers for Fortran may be null.
     done = run_job([program], clients, options={0: ["--stand-in"], 1: ["--stand-in"]})
     assert done.codes == [0, 0, 0], done
-    assert sorted(done.out.splitlines()) == [f"rank {rank} of 3: right" for rank in range(3)]
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank} of 3: right" for rank in range(3)
+    ]
     assert all("different size" not in client.err for client in done.clients)
 
 
@@ -44,6 +46,22 @@ def test_every_symbol_is_data_or_a_function(abi, tmp_path):
     found = abi_tables.abi(abi)
     text = "\n".join(emit.definitions(found))
     for symbol in found.symbols:
-        assert text.count(f"int {symbol}(") + text.count(f"long {symbol}[") + text.count(f"*{symbol} =") == 1, symbol
+        assert (
+            text.count(f"int {symbol}(")
+            + text.count(f"long {symbol}[")
+            + text.count(f"*{symbol} =")
+            == 1
+        ), symbol
     (tmp_path / "x.c").write_text(f"#include <stdint.h>\n{text}\n")
-    subprocess.run(["cc", "-Wall", "-Werror", "-c", "-o", str(tmp_path / "x.o"), str(tmp_path / "x.c")], check=True)
+    subprocess.run(
+        [
+            "cc",
+            "-Wall",
+            "-Werror",
+            "-c",
+            "-o",
+            str(tmp_path / "x.o"),
+            str(tmp_path / "x.c"),
+        ],
+        check=True,
+    )

@@ -1,4 +1,4 @@
-"""What a family's libraries for other languages find besides MPI's functions."""
+"""Symbols besides MPI's functions that a family's libraries for other languages find."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def text(name, *, front=False):
 def test_fortran_sets_and_gets_attributes_by_functions_of_its_own(name):
     found = text(name)
     for owner, (kind, type_name) in enumerate(OWNERS.items()):
-        assert f"int MPII_{kind}_set_attr({type_name} object, int key, void *value, int type)" in found
+        assert (
+            f"int MPII_{kind}_set_attr({type_name} object, int key, void *value, int type)"
+            in found
+        )
         assert f"impi_py_fortran_get({owner}, (intptr_t)object, key," in found
     assert "IMPI_FROM_LIBRARY" not in found
 
@@ -27,7 +30,10 @@ def test_fortran_sets_and_gets_attributes_by_functions_of_its_own(name):
 def test_in_front_mode_datatypes_are_the_librarys():
     found = text("mpich", front=True)
     assert "MPII_Type_set_attr" not in found
-    assert 'dlsym(RTLD_NEXT, "MPII_Comm_set_attr"); return behind(object, key, value, type); }' in found
+    assert (
+        'dlsym(RTLD_NEXT, "MPII_Comm_set_attr"); return behind(object, key, value, type); }'
+        in found
+    )
     assert "mpipriv1_" not in found
     assert "MPII_" not in text("openmpi", front=True)
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 import ast
 
 import pytest
-from small_tables import BUF, COMM, COUNT, DATATYPE, DUP, RANK, SEND, TOOL, function, parameter
+from small_tables import (
+    BUF,
+    COMM,
+    COUNT,
+    DATATYPE,
+    DUP,
+    RANK,
+    SEND,
+    TOOL,
+    function,
+    parameter,
+)
 
 from impi.cabi.tables import abi_tables
 from impi.cabi.text import marshal
@@ -17,7 +28,11 @@ def written(made, *, large=False):
     text = marshal.module(abi_tables.abi("standard"), [made])
     ast.parse(text)
     name = list(stubs([made]))[large].python
-    body = text.partition(f"def {name}(")[2].partition("\n\n\n")[0].partition("\n\nFUNCTIONS")[0]
+    body = (
+        text.partition(f"def {name}(")[2]
+        .partition("\n\n\n")[0]
+        .partition("\n\nFUNCTIONS")[0]
+    )
     return [line.strip() for line in body.splitlines()]
 
 
@@ -26,7 +41,9 @@ def test_a_message_is_a_buffer_a_rank_a_tag():
     assert lines[0] == "buf, count, datatype, dest, tag, comm):"
     assert "at_comm = comms[comm]" in lines
     assert "at_buf = payload(buf, count, datatype)" in lines
-    assert {"at_dest = RANKS.get(dest, dest)", "at_tag = TAGS.get(tag, tag)"} <= set(lines)
+    assert {"at_dest = RANKS.get(dest, dest)", "at_tag = TAGS.get(tag, tag)"} <= set(
+        lines
+    )
     assert "at_comm.Send(at_buf, at_dest, at_tag)" in lines
     assert lines[-2:] == ["return failed(failure, 'Send', (comms, comm))", "return 0"]
 
@@ -35,12 +52,21 @@ def test_results_are_stored():
     assert "rank[0] = RANKS.reverse.get(value, value)" in written(RANK)
     lines = written(DUP)
     assert "newcomm[0] = comms.put(value)" in lines
-    assert lines[lines.index("except BaseException as failure:") + 1] == "newcomm[0] = comms.null"
+    assert (
+        lines[lines.index("except BaseException as failure:") + 1]
+        == "newcomm[0] = comms.null"
+    )
 
 
 def test_a_handle_that_goes_is_settled_in_both_cases():
-    lines = written(function("MPI_Comm_free", parameter("MPI_Comm *comm", "COMMUNICATOR", "inout")))
-    assert {"at_comm = comms[comm[0]]", "comms.settle(comm, at_comm)", "comms.settle_failed(comm)"} <= set(lines)
+    lines = written(
+        function("MPI_Comm_free", parameter("MPI_Comm *comm", "COMMUNICATOR", "inout"))
+    )
+    assert {
+        "at_comm = comms[comm[0]]",
+        "comms.settle(comm, at_comm)",
+        "comms.settle_failed(comm)",
+    } <= set(lines)
 
 
 def test_at_the_root_and_at_the_leaves_different_arguments_count():
@@ -57,9 +83,13 @@ def test_at_the_root_and_at_the_leaves_different_arguments_count():
     ]
     lines = written(function("MPI_Gather", *send, *receive, root, COMM))
     assert "role = at_comm._algorithms.role(at_root)" in lines
-    assert "at_sendbuf = block(sendbuf, sendcount, sendtype, 1) if role.is_leaf else None" in lines
     assert (
-        "at_recvbuf = block(recvbuf, recvcount, recvtype, at_comm._algorithms.peers) if role.is_root else None" in lines
+        "at_sendbuf = block(sendbuf, sendcount, sendtype, 1) if role.is_leaf else None"
+        in lines
+    )
+    assert (
+        "at_recvbuf = block(recvbuf, recvcount, recvtype, at_comm._algorithms.peers) if role.is_root else None"
+        in lines
     )
 
 
@@ -77,7 +107,12 @@ def test_collectives_have_their_other_forms():
     assert calls["Ibcast"] == calls["Bcast"].replace("Bcast", "Ibcast")
     assert calls["Bcast_init"] == calls["Bcast"].replace("Bcast", "Bcast_init")
     form = function(
-        "MPI_Ibcast", parameter("void *buffer", "BUFFER"), COUNT, DATATYPE, parameter("int root", "RANK"), COMM
+        "MPI_Ibcast",
+        parameter("void *buffer", "BUFFER"),
+        COUNT,
+        DATATYPE,
+        parameter("int root", "RANK"),
+        COMM,
     )
     assert "at_comm.Ibcast(at_buffer, at_root)" in written(form)
 

@@ -1,4 +1,4 @@
-"""What a library exports, and what C answers itself."""
+"""The symbols of a library, and the calls that C answers itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def test_answers():
 def test_conversions_between_handles_and_numbers_need_no_python():
     (stub,) = stubs([C2F])
     assert (conversion(stub.function), needs_python(stub)) == ("comm", False)
-    other = function("MPI_Status_c2f", parameter("int *a", "STATUS"), parameter("int *b", "STATUS"))
+    other = function(
+        "MPI_Status_c2f", parameter("int *a", "STATUS"), parameter("int *b", "STATUS")
+    )
     assert conversion(other) is None
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from impi.cli.lab import expect, select
+from impi.cli.lab import select
+from impi.cli.lab.past_runs import expect
 
 
 @pytest.fixture(autouse=True)

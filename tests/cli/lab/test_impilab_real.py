@@ -21,7 +21,13 @@ def start(folder: Path, *argv: str, **more) -> subprocess.Popen[str]:
     temporary.mkdir(exist_ok=True)
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
     return subprocess.Popen(
-        command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+        command,
+        cwd=folder,
+        env=environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
     )
 
 
@@ -31,7 +37,9 @@ def processes(folder: Path) -> set[str]:
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             if str(folder).encode() in path.read_bytes():
-                found.add(f"{path.parent.name}: {(path.parent / 'cmdline').read_bytes()!r}")
+                found.add(
+                    f"{path.parent.name}: {(path.parent / 'cmdline').read_bytes()!r}"
+                )
         except OSError:
             continue
     return found
@@ -43,13 +51,23 @@ def test_a_run_on_loopback(tmp_path):
     out, err = process.communicate(timeout=DEADLINE_S)
     assert (process.returncode, err) == (0, "")
     assert "~ p2p.ring/pure+pure/1x2+1x2" in out
-    assert json.loads((tmp_path / "runs/latest/results.json").read_text())["totals"] == {"self-reported": 1}
+    assert json.loads((tmp_path / "runs/latest/results.json").read_text())[
+        "totals"
+    ] == {"self-reported": 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_nothing(tmp_path, number):
-    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", start_new_session=True)
+    process = start(
+        tmp_path,
+        "run",
+        "--backend",
+        "local",
+        "--parties",
+        "pure+pure",
+        start_new_session=True,
+    )
     assert process.stdout is not None
     line = ""
     while "~" not in line:  # one cell is over, the next one is under way
@@ -69,7 +87,17 @@ def test_an_interrupt_leaves_nothing(tmp_path, number):
 @pytest.mark.slow
 def test_a_run_that_was_killed_goes_on(tmp_path):
     cases = ["p2p.ring", "p2p.sizes", "p2p.ssend", "p2p.any"]
-    process = start(tmp_path, "run", "--backend", "local", "--parties", "pure+pure", *cases, "--jobs", "1")
+    process = start(
+        tmp_path,
+        "run",
+        "--backend",
+        "local",
+        "--parties",
+        "pure+pure",
+        *cases,
+        "--jobs",
+        "1",
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     while "~" not in process.stdout.readline():
@@ -84,14 +112,21 @@ def test_a_run_that_was_killed_goes_on(tmp_path):
     out, err = again.communicate(timeout=DEADLINE_S)
     assert (again.returncode, err) == (0, "")
     assert "4 cells, " in out
-    assert "of them over before" in out
+    assert "of them done before" in out
     assert (tmp_path / "runs/latest").resolve() == folder
-    assert json.loads((folder / "results.json").read_text())["totals"] == {"self-reported": 4}
+    assert json.loads((folder / "results.json").read_text())["totals"] == {
+        "self-reported": 4
+    }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("argv", "code"), [(["run", "--backend", "local", "x.y"], 5), (["run", "--jobs"], 4), (["--version"], 0)]
+    ("argv", "code"),
+    [
+        (["run", "--backend", "local", "x.y"], 5),
+        (["run", "--jobs"], 4),
+        (["--version"], 0),
+    ],
 )
 def test_exit_codes(tmp_path, argv, code):
     process = start(tmp_path, *argv)

@@ -39,7 +39,13 @@ def breaks(*names: str):
 
 
 def build(name: str) -> Build:
-    return Build(vendor="mpich", origin=f"/{name}", prefix="/opt/mpich", libraries=("aa" * 32,), digest=name)
+    return Build(
+        vendor="mpich",
+        origin=f"/{name}",
+        prefix="/opt/mpich",
+        libraries=("aa" * 32,),
+        digest=name,
+    )
 
 
 def test_a_lab_is_kept_and_taken_up_again(backend, capsys, monkeypatch):
@@ -84,7 +90,9 @@ def test_a_run_keeps_the_labs_of_what_failed_only(backend, capsys):
     assert list_labs() == []
 
 
-@pytest.mark.parametrize(("text", "found"), [("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1d", 86400.0)])
+@pytest.mark.parametrize(
+    ("text", "found"), [("90s", 90.0), ("15m", 900.0), ("2h", 7200.0), ("1d", 86400.0)]
+)
 def test_lifetimes(text, found):
     assert seconds("--ttl", text) == found
 

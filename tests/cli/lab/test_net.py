@@ -25,12 +25,16 @@ def lab(tmp_path, monkeypatch):
 
 
 def test_links_are_set_shown_and_reset(lab, capsys):
-    assert lab("net", "set", "--between", "c0,c1", "--delay", "20ms", "--loss", "1%") == 0
+    assert (
+        lab("net", "set", "--between", "c0,c1", "--delay", "20ms", "--loss", "1%") == 0
+    )
     assert "4 directions have delay 20 ms, loss 1 %" in capsys.readouterr().out
     assert lab("net", "show") == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == 4
-    assert shown[0].startswith("c0n0 -> c1n0: delay 20 ms, loss 1 %; 100 packets, held 20.00 ms")
+    assert shown[0].startswith(
+        "c0n0 -> c1n0: delay 20 ms, loss 1 %; 100 packets, held 20.00 ms"
+    )
     assert "2 lost (2.00 %)" in shown[0]
     assert lab("net", "reset") == 0
     capsys.readouterr()
@@ -40,17 +44,26 @@ def test_links_are_set_shown_and_reset(lab, capsys):
 
 def test_a_profile_is_for_all_links_between_parties(lab, capsys):
     assert lab("net", "set", "wan") == 0
-    assert "10 directions have delay 20 ms, jitter 5 ms, rate 12.5 MB/s" in capsys.readouterr().out
+    assert (
+        "10 directions have delay 20 ms, jitter 5 ms, rate 12.5 MB/s"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["set"], "net set needs one of lan, wan, lossy, slow, or settings such as --delay 20ms"),
+        (
+            ["set"],
+            "net set needs one of lan, wan, lossy, slow, or settings such as --delay 20ms",
+        ),
         (["set", "wan", "--delay", "1ms"], "not both"),
         (["set", "--delay", "20"], "'20' is not a time"),
         (["set", "--jitter", "1ms"], "a jitter of 1ms needs a delay"),
-        (["set", "wan", "--between", "c0"], "--between 'c0': write two of server, c0, c1, c0n0"),
+        (
+            ["set", "wan", "--between", "c0"],
+            "--between 'c0': write two of server, c0, c1, c0n0",
+        ),
         (["set", "wan", "--between", "c1,c1n0"], "write two of server"),
         (["show", "--lab", "other"], "there is no lab 'other'"),
     ],

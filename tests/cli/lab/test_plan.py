@@ -1,4 +1,4 @@
-"""What a run consists of: order, exclusions, times, earlier runs, several attempts."""
+"""The cells of a run: order, exclusions, times, earlier runs, several attempts."""
 
 from __future__ import annotations
 
@@ -79,9 +79,13 @@ def interrupts(backend, name: str) -> None:
 
 
 @pytest.mark.parametrize(("asked", "most"), [((), 3), (("--jobs", "4"), 4)])
-def test_as_many_labs_as_asked_for_run_beside_each_other(backend, monkeypatch, asked: tuple[str, ...], most: int):
+def test_as_many_labs_as_asked_for_run_beside_each_other(
+    backend, monkeypatch, asked: tuple[str, ...], most: int
+):
     """Each cell has four procs; here the processors have room for twelve."""
-    monkeypatch.setattr("impi.lab.run.schedule._PROCS_PER_CORE", 12 / len(os.sched_getaffinity(0)))
+    monkeypatch.setattr(
+        "impi.lab.run.schedule._PROCS_PER_CORE", 12 / len(os.sched_getaffinity(0))
+    )
     monkeypatch.setattr("impi.cli.lab.select.default_jobs", lambda: 4)
     together = threading.Barrier(most)
 
@@ -89,7 +93,10 @@ def test_as_many_labs_as_asked_for_run_beside_each_other(backend, monkeypatch, a
         together.wait(60)  # broken if fewer come
 
     backend.tweak = tweak
-    cells = [f"p2p.ring/{pair}/1x2+1x2" for pair in ("pure+mpich", "mpich+openmpi", "openmpi+pure", "openmpi+mpich")]
+    cells = [
+        f"p2p.ring/{pair}/1x2+1x2"
+        for pair in ("pure+mpich", "mpich+openmpi", "openmpi+pure", "openmpi+mpich")
+    ]
     assert lab(backend, "run", *cells[:most], *asked) == 0
 
 
@@ -134,16 +141,30 @@ def test_a_plan_groups_what_is_left_out_by_its_reason(backend, capsys):
     assert "\n    2x2+2x2      mpich+openmpi: p2p.ring\n" in text
     # Two pairs that leave out the same cases share a line.
     assert "\n    1x2+1x2      mpich+pure, mpich+mpich: p2p.any\n" in text
-    left_out = sum(line.startswith(("excluded", "unsupported")) for line in text.splitlines())
+    left_out = sum(
+        line.startswith(("excluded", "unsupported")) for line in text.splitlines()
+    )
     assert left_out == 3
     assert lab(backend, "plan", "--all", *selectors) == 0
     each = re.findall(r"  (?:excluded|unsupported): ", capsys.readouterr().out)
     assert len(each) == sum(int(n) for n in re.findall(r": (\d+) cells?\n", text))
 
 
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_what_is_left_out_fits_the_terminal(backend, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert lab(backend, "plan", "p2p.*/mpich+openmpi/*") == 0
+    lines = capsys.readouterr().out.splitlines()[:-1]
+    assert max(map(len, lines)) <= int(columns)
+    assert any(line.startswith(" " * 8) for line in lines)
+
+
 def test_a_plan_tells_the_time(backend, capsys):
     assert lab(backend, "plan", P2P, "--jobs", "1") == 0
-    assert "about 10 s with 1 beside each other, 4 of them guessed at 2.5 s" in capsys.readouterr().out
+    assert (
+        "about 10 s with 1 at a time, 4 of them guessed at 2.5 s"
+        in capsys.readouterr().out
+    )
     assert lab(backend, "run", P2P) == 0
     capsys.readouterr()
     assert lab(backend, "plan", P2P, "--jobs", "1") == 0
@@ -171,8 +192,23 @@ def test_tags_are_listed_and_select(backend, capsys):
 
 def order(backend, *argv: str) -> list[str]:
     # Not p2p.sizes: its captures take long to make up.
-    assert lab(backend, "run", "@p2p/mpich+openmpi/1x2+1x2", "-x", "@long", "--jobs", "1", *argv) == 0
-    return [json.loads(line)["id"] for line in Path("runs/latest/results.jsonl").read_text().splitlines()]
+    assert (
+        lab(
+            backend,
+            "run",
+            "@p2p/mpich+openmpi/1x2+1x2",
+            "-x",
+            "@long",
+            "--jobs",
+            "1",
+            *argv,
+        )
+        == 0
+    )
+    return [
+        json.loads(line)["id"]
+        for line in Path("runs/latest/results.jsonl").read_text().splitlines()
+    ]
 
 
 def test_the_seed_decides_the_order_and_is_told(backend, capsys):
@@ -207,9 +243,22 @@ def test_only_what_failed(backend, capsys):
 
 def test_failed_takes_cells_of_no_tier_and_none_that_is_not_asked_for(backend, capsys):
     backend.tweak = breaks("p2p.ring")
-    assert lab(backend, "run", "p2p.ring", "--topology", "1x1+1x3", "--parties", "pure+mpich") == 1
+    assert (
+        lab(
+            backend,
+            "run",
+            "p2p.ring",
+            "--topology",
+            "1x1+1x3",
+            "--parties",
+            "pure+mpich",
+        )
+        == 1
+    )
     assert lab(backend, "run", "--failed", "coll.*") == 5
-    assert "none of the 1 cells that did not pass is 'coll.*'" in capsys.readouterr().err
+    assert (
+        "none of the 1 cells that did not pass is 'coll.*'" in capsys.readouterr().err
+    )
     assert lab(backend, "run", "--failed") == 1
     assert list(by_id()) == ["p2p.ring/pure+mpich/1x1+1x3"]
 
@@ -230,9 +279,12 @@ def test_what_an_interrupted_run_did_not_come_to_has_not_passed(backend):
 def test_an_interrupted_run_goes_on(backend, capsys):
     interrupts(backend, "p2p.any")
     assert lab(backend, "run", P2P, "--jobs", "1", "--seed", "5") == 2
-    assert "'impilab run --resume' goes on" in capsys.readouterr().out
+    assert "'impilab run --resume' continues it" in capsys.readouterr().out
     before = Path("runs/latest").resolve()
-    assert Counter(c["outcome"] for c in results()["cells"]) == {"pass": 2, "skipped": 2}
+    assert Counter(c["outcome"] for c in results()["cells"]) == {
+        "pass": 2,
+        "skipped": 2,
+    }
     backend.tweak = lambda job: None
     backend.log.clear()
     assert lab(backend, "run", "--resume") == 0
@@ -241,7 +293,7 @@ def test_an_interrupted_run_goes_on(backend, capsys):
     value = results()
     assert (value["totals"], value["exit"], value["seed"]) == ({"pass": 4}, 0, 5)
     assert len(Path("runs/latest/results.jsonl").read_text().splitlines()) == 4
-    assert "4 cells, 2 of them over before" in capsys.readouterr().out
+    assert "4 cells, 2 of them done before" in capsys.readouterr().out
     suite = ElementTree.parse("runs/latest/junit.xml").getroot()
     assert (suite.get("tests"), suite.get("skipped")) == ("4", "0")
 
@@ -255,7 +307,11 @@ def killed_run(backend) -> Path:
     (folder / "results.json").unlink()
     with (folder / "results.jsonl").open("a") as file:
         file.write('{"id": "p2p.s')
-    half = next(c["hash"] for c in json.loads((folder / "plan.json").read_text())["cells"] if c["id"] == ANY)
+    half = next(
+        c["hash"]
+        for c in json.loads((folder / "plan.json").read_text())["cells"]
+        if c["id"] == ANY
+    )
     (folder / "cells" / half).mkdir(exist_ok=True)
     return folder
 
@@ -264,7 +320,10 @@ def test_a_killed_run_goes_on(backend):
     folder = killed_run(backend)
     assert lab(backend, "run", "--resume") == 0
     assert results()["totals"] == {"pass": 4}
-    assert all((folder / c["evidence"]["folder"] / "evidence.json").exists() for c in results()["cells"])
+    assert all(
+        (folder / c["evidence"]["folder"] / "evidence.json").exists()
+        for c in results()["cells"]
+    )
 
 
 def test_resume_keeps_the_options_of_the_run(backend):
@@ -310,17 +369,25 @@ def test_nothing_to_resume(backend, capsys):
     assert lab(backend, "run", RING) == 0
     capsys.readouterr()
     assert lab(backend, "run", "--resume") == 5
-    assert "came to all its cells" in capsys.readouterr().err
+    assert "ran all its cells" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    "more", [[RING], ["-x", RING], ["--tier", "full"], ["--seed", "1"], ["--failed"], ["--repeat", "2"]]
+    "more",
+    [
+        [RING],
+        ["-x", RING],
+        ["--tier", "full"],
+        ["--seed", "1"],
+        ["--failed"],
+        ["--repeat", "2"],
+    ],
 )
 def test_resume_does_not_select_anew(backend, capsys, more):
     killed_run(backend)
     capsys.readouterr()
     assert lab(backend, "run", "--resume", *more) == 4
-    assert "leave out everything that selects or orders cells" in capsys.readouterr().err
+    assert "leave out all options that select or order cells" in capsys.readouterr().err
 
 
 def test_a_run_under_way_is_not_resumed(backend, capsys):
@@ -337,7 +404,7 @@ def test_another_source_is_another_run(backend, capsys, monkeypatch):
     capsys.readouterr()
     monkeypatch.setattr("impi.cli.lab.run.planned_digest", lambda: "another")
     assert lab(backend, "run", "--resume") == 4
-    assert "impi is another one now" in capsys.readouterr().err
+    assert "impi has changed since run" in capsys.readouterr().err
 
 
 def test_another_backend_is_another_run(backend, capsys):
@@ -392,11 +459,27 @@ def test_repeat_until_it_fails(backend, capsys):
         job.wraps[0]["status"] = int(len(seen) == 4)
 
     backend.tweak = tweak
-    assert lab(backend, "run", P2P, "--repeat", "3", "--until-fail", "--jobs", "1", "--seed", "5") == 1
+    assert (
+        lab(
+            backend,
+            "run",
+            P2P,
+            "--repeat",
+            "3",
+            "--until-fail",
+            "--jobs",
+            "1",
+            "--seed",
+            "5",
+        )
+        == 1
+    )
     cells = results()["cells"]
     assert Counter(c["result"] for c in cells) == {"pass": 1, "fail": 1, "skipped": 2}
     assert sorted(len(c["attempts"]) for c in cells) == [0, 0, 1, 3]
-    assert {c["reason"] for c in cells if c["result"] == "skipped"} == {"the run ended early"}
+    assert {c["reason"] for c in cells if c["result"] == "skipped"} == {
+        "the run ended early"
+    }
     assert "3 of 3 attempts passed" in capsys.readouterr().out
 
 
@@ -407,7 +490,7 @@ def test_repeat_until_it_fails(backend, capsys):
         (["--repeat", "0"], "--repeat 0"),
         (["--retries", "1", "--repeat", "2"], "contradict"),
         (["--until-fail"], "--until-fail needs --repeat N"),
-        (["--seed", "x"], "invalid int"),
+        (["--seed", "x"], "--seed 'x': write a whole number"),
         (["--failed"], "there is no run yet"),
         (["@fast"], "no case has the tag"),
         (["--expect", "none.toml"], "none.toml cannot be read"),

@@ -43,7 +43,9 @@ def test_a_lab_is_put_up_and_taken_down(backend, capsys):
     out = capsys.readouterr().out
     assert "lab lab: mpich+openmpi on 1x2+1x2" in out
     assert "impilab exec server -- impirun -server 2" in out
-    assert "impilab exec c1n0 -- impirun -client 1 HOST:PORT -np 2 --vendor openmpi" in out
+    assert (
+        "impilab exec c1n0 -- impirun -client 1 HOST:PORT -np 2 --vendor openmpi" in out
+    )
     assert backend.prepared == ["mpich", "openmpi"]
     assert backend.log == ["open", "hold", "close"]
     (saved,) = list_labs()
@@ -96,7 +98,9 @@ def test_a_second_lab_gets_another_name(backend, capsys):
         (["clean", "--label", "run="], 4, "--label run="),
     ],
 )
-def test_a_mistake_is_one_sentence_and_leaves_nothing(backend, capsys, argv, code, complaint):
+def test_a_mistake_is_one_sentence_and_leaves_nothing(
+    backend, capsys, argv, code, complaint
+):
     assert lab(backend, *argv) == code
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -119,14 +123,34 @@ def test_a_lab_that_cannot_be_held_is_closed(backend, monkeypatch, capsys):
 
 
 def test_status_shows_every_lab_of_the_machine(backend, capsys):
-    labels = {"parties": "pure+pure", "topology": "1x1+1x1", "user": "alice", "expires": "1"}
-    backend.seen = [LabSeen(lab="x-1", labels=labels, parts=("a", "b"), state="left over", age_s=7300, left_s=-1)]
+    labels = {
+        "parties": "pure+pure",
+        "topology": "1x1+1x1",
+        "user": "alice",
+        "expires": "1",
+    }
+    backend.seen = [
+        LabSeen(
+            lab="x-1",
+            labels=labels,
+            parts=("a", "b"),
+            state="left over",
+            age_s=7300,
+            left_s=-1,
+        )
+    ]
     assert lab(backend, "status") == 0
     out = capsys.readouterr().out
-    assert re.search(r"x-1 +left over +pure\+pure +1x1\+1x1 +alice +2 h 1 min +over +2\n1 lab\n", out)
+    assert re.search(
+        r"x-1 +left over +pure\+pure +1x1\+1x1 +alice +2 h 1 min +over +2\n1 lab\n", out
+    )
     assert lab(backend, "status", "--json") == 0
-    (value,) = json.loads(capsys.readouterr().out)
-    assert (value["lab"], value["backend"], value["labels"]["user"]) == ("x-1", "fake", "alice")
+    (value,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (value["lab"], value["backend"], value["labels"]["user"]) == (
+        "x-1",
+        "fake",
+        "alice",
+    )
 
 
 def test_status_names_what_is_gone(backend, capsys):
@@ -158,13 +182,32 @@ def test_clean_is_narrowed(backend):
     meant = {"run": "r1", "name": "n", "user": "alice"}
     others = [{**meant, "run": "r2"}, {**meant, "name": ""}, {**meant, "user": "bob"}]
 
-    def left_over(name: str, labels: dict[str, str], age_s: float = 6000.0, state: str = "left over") -> LabSeen:
-        return LabSeen(lab=name, labels=labels, parts=(), state=state, age_s=age_s, left_s=-1.0)
+    def left_over(
+        name: str,
+        labels: dict[str, str],
+        age_s: float = 6000.0,
+        state: str = "left over",
+    ) -> LabSeen:
+        return LabSeen(
+            lab=name, labels=labels, parts=(), state=state, age_s=age_s, left_s=-1.0
+        )
 
     spared = [left_over(f"other-{i}", labels) for i, labels in enumerate(others)]
-    spared += [left_over("young", meant, 5000.0), left_over("live", meant, state="running")]
+    spared += [
+        left_over("young", meant, 5000.0),
+        left_over("live", meant, state="running"),
+    ]
     backend.seen = [*spared, left_over("meant", meant)]
-    argv = ["--label", "run=r1", "--label", "name", "--older-than", "90m", "--owner", "alice"]
+    argv = [
+        "--label",
+        "run=r1",
+        "--label",
+        "name",
+        "--older-than",
+        "90m",
+        "--owner",
+        "alice",
+    ]
     assert lab(backend, "clean", *argv) == 0
     assert backend.seen == spared
     assert lab(backend, "clean", "--all") == 0
@@ -174,19 +217,29 @@ def test_clean_is_narrowed(backend):
 @pytest.mark.parametrize("label", ["colour=red", "run=", "=x"])
 def test_labels_that_no_lab_has(backend, capsys, label):
     assert lab(backend, "clean", "--label", label) == 4
-    assert f"--label {label}: write NAME or NAME=VALUE, with a name of run, lab, name" in capsys.readouterr().err
+    assert (
+        f"--label {label}: write NAME or NAME=VALUE, with a name of run, lab, name"
+        in capsys.readouterr().err
+    )
 
 
 # -- for real
 
 
-def impilab(folder: Path, *argv: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+def impilab(
+    folder: Path, *argv: str, stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
     temporary = folder / "t"
     temporary.mkdir(exist_ok=True)
     return subprocess.run(
         [sys.executable, "-m", "impi.cli.impilab", *argv],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary), "SHELL": "/bin/sh"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(temporary),
+            "SHELL": "/bin/sh",
+        },
         input=stdin,
         capture_output=True,
         text=True,
@@ -197,19 +250,38 @@ def impilab(folder: Path, *argv: str, stdin: str = "") -> subprocess.CompletedPr
 
 @pytest.mark.slow
 def test_on_loopback(tmp_path):
-    done = impilab(tmp_path, "up", "1x2+1x1", "--parties", "pure+pure", "--backend", "local", "--name", "play")
+    done = impilab(
+        tmp_path,
+        "up",
+        "1x2+1x1",
+        "--parties",
+        "pure+pure",
+        "--backend",
+        "local",
+        "--name",
+        "play",
+    )
     try:
         assert (done.returncode, done.stderr) == (0, "")
         done = impilab(tmp_path, "status", "--backend", "local")
-        assert re.search(r"play +impilab-\d+-\S+ +kept +pure\+pure +1x2\+1x1", done.stdout)
-        done = impilab(tmp_path, "exec", "c1n0", "--", "sh", "-c", "pwd; impirun --version; exit 5")
+        assert re.search(
+            r"play +impilab-\d+-\S+ +kept +pure\+pure +1x2\+1x1", done.stdout
+        )
+        done = impilab(
+            tmp_path, "exec", "c1n0", "--", "sh", "-c", "pwd; impirun --version; exit 5"
+        )
         assert done.returncode == 5
         assert "/c1n0\nimpirun" in done.stdout
         done = impilab(tmp_path, "ssh", "c0n0", stdin="pwd\n")
         assert done.stdout.endswith("/c0n0\n")
         assert impilab(tmp_path, "exec", "all", "--", "pwd").stdout.count("\n") == 6
         assert impilab(tmp_path, "clean", "--backend", "local").stdout == "0 removed\n"
-        assert impilab(tmp_path, "clean", "--backend", "local", "--owner", "nobody", "--all").stdout == "0 removed\n"
+        assert (
+            impilab(
+                tmp_path, "clean", "--backend", "local", "--owner", "nobody", "--all"
+            ).stdout
+            == "0 removed\n"
+        )
     finally:
         done = impilab(tmp_path, "down")
     assert "lab play is gone" in done.stdout
@@ -226,25 +298,53 @@ def test_in_containers(tmp_path, more):
     except LabError as error:
         pytest.skip(f"this needs a container engine that answers: {error}")
     engine.prepare(["pure"])
-    done = impilab(tmp_path, "up", "1x2+1x1", "--parties", "pure+pure", "--backend", "docker", *more)
-    (name,) = [json.loads(path.read_text())["lab"] for path in tmp_path.glob(".impilab/*/lab.json")] or [done.stderr]
+    done = impilab(
+        tmp_path,
+        "up",
+        "1x2+1x1",
+        "--parties",
+        "pure+pure",
+        "--backend",
+        "docker",
+        *more,
+    )
+    (name,) = [
+        json.loads(path.read_text())["lab"]
+        for path in tmp_path.glob(".impilab/*/lab.json")
+    ] or [done.stderr]
     try:
         assert (done.returncode, done.stderr) == (0, "")
         config = (tmp_path / ".impilab/lab/ssh_config").read_text()
         assert ("HostName 127.0.0.1\n" in config) == bool(more)
         plain = ["ssh", "-F", ".impilab/lab/ssh_config", "c1n0"]
-        done = subprocess.run([*plain, "hostname"], cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S)
+        done = subprocess.run(
+            [*plain, "hostname"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
         assert (done.stdout, done.stderr) == ("c1n0\n", "")
         # Whoever logs in has impirun.
         login = [*plain, "bash", "-l"]
         done = subprocess.run(
-            login, input="impirun --version", cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S
+            login,
+            input="impirun --version",
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
         )
         assert done.stdout.startswith("impirun ")
         assert job(tmp_path) == ["rank 0 of 3", "rank 1 of 3", "rank 2 of 3"]
         assert "Accepted publickey for mpi" in impilab(tmp_path, "logs", "c1n0").stdout
-        assert impilab(tmp_path, "exec", "c0n0", "--", "sh", "-c", "exit 5").returncode == 5
-        assert [seen.state for seen in engine.inventory.find() if seen.lab == name] == ["kept"]
+        assert (
+            impilab(tmp_path, "exec", "c0n0", "--", "sh", "-c", "exit 5").returncode
+            == 5
+        )
+        assert [seen.state for seen in engine.inventory.find() if seen.lab == name] == [
+            "kept"
+        ]
         assert clean(engine.inventory, Choice(labels={"lab": name})) == []
     finally:
         done = impilab(tmp_path, "down")
@@ -261,7 +361,9 @@ def job(folder: Path) -> list[str]:
     started = []
     with log.open("w") as out:
         argv = [*base, "server", "bash", "-lc", "'impirun -server 2'"]
-        started.append(subprocess.Popen(argv, cwd=folder, stdout=out, stdin=subprocess.DEVNULL))
+        started.append(
+            subprocess.Popen(argv, cwd=folder, stdout=out, stdin=subprocess.DEVNULL)
+        )
     deadline = time.monotonic() + DEADLINE_S
     while "\n" not in log.read_text() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -269,9 +371,23 @@ def job(folder: Path) -> list[str]:
     outs = []
     for client, np in ((0, 2), (1, 1)):
         line = f'impirun -client {client} {where} -np {np} --vendor pure python -c "{program}"'
-        argv = [sys.executable, "-m", "impi.cli.impilab", "exec", f"c{client}n0", "--", "bash", "-c", line]
+        argv = [
+            sys.executable,
+            "-m",
+            "impi.cli.impilab",
+            "exec",
+            f"c{client}n0",
+            "--",
+            "bash",
+            "-c",
+            line,
+        ]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        outs.append(subprocess.Popen(argv, cwd=folder, env=env, stdout=subprocess.PIPE, text=True))
+        outs.append(
+            subprocess.Popen(
+                argv, cwd=folder, env=env, stdout=subprocess.PIPE, text=True
+            )
+        )
     found = [process.communicate(timeout=DEADLINE_S)[0] for process in outs]
     assert started[0].wait(DEADLINE_S) == 0
     return sorted("".join(found).splitlines())

@@ -32,7 +32,9 @@ def backend(tmp_path, monkeypatch) -> FakeBackend:
         for rank in range(4):
             job.wraps[rank] = {**job.wraps[rank], "status": None}
         for rank, source in ((1, 2), (2, 1)):
-            job.calls[rank] = [{"t": 1101.0, "n": 1, "do": "Recv", "source": source, "tag": 5, **WORLD}]
+            job.calls[rank] = [
+                {"t": 1101.0, "n": 1, "do": "Recv", "source": source, "tag": 5, **WORLD}
+            ]
 
     pressed: list[bool] = []
 
@@ -60,10 +62,13 @@ def test_once_tells_where_it_stood(backend, capfd):
     folder = Path("runs/latest") / cell["evidence"]["folder"]
     assert SAID in (folder / "hang.txt").read_text()
     assert "looked at because of an interrupt" in (folder / "hang.txt").read_text()
-    assert "the lab looks at all ranks: an interrupt" in (folder / "timeline.txt").read_text()
+    assert (
+        "the lab looks at all ranks: an interrupt"
+        in (folder / "timeline.txt").read_text()
+    )
     assert 'class="badge interrupted"' in (folder / "timeline.html").read_text()
     assert (folder / "c0n0.pcap").exists()
-    assert "once more to end at once" in capfd.readouterr().err
+    assert "interrupt again to end at once" in capfd.readouterr().err
     assert backend.open_labs == 0
 
 
@@ -77,7 +82,9 @@ def test_what_stood_is_no_result(backend):
 
 
 def test_nothing_of_captures_where_none_are_kept(backend):
-    folder = Path("runs/latest") / run(backend, "--capture", "none")["evidence"]["folder"]
+    folder = (
+        Path("runs/latest") / run(backend, "--capture", "none")["evidence"]["folder"]
+    )
     assert (folder / "hang.txt").exists()
     assert not list(folder.glob("*.pcap"))
 
@@ -102,7 +109,10 @@ def test_twice_ends_at_once(backend, monkeypatch):
 
     monkeypatch.setattr("forge.FakeLab.stacks", stacks)
     cell = run(backend)
-    assert (cell["reason"], cell["evidence"]["folder"]) == ("the run was interrupted", "")
+    assert (cell["reason"], cell["evidence"]["folder"]) == (
+        "the run was interrupted",
+        "",
+    )
     assert "end" not in backend.log  # no captures were fetched
     assert backend.log[-1] == "close"
     assert list(Path("runs/latest/cells").iterdir()) == []
@@ -114,7 +124,15 @@ def test_signals(backend):
     before = signal.getsignal(signal.SIGINT)
     with ending(scheduler, told.append):
         os.kill(os.getpid(), signal.SIGINT)
-        assert (scheduler.stop.is_set(), scheduler.hurry.is_set(), len(told)) == (True, False, 1)
+        assert (scheduler.stop.is_set(), scheduler.hurry.is_set(), len(told)) == (
+            True,
+            False,
+            1,
+        )
         os.kill(os.getpid(), signal.SIGTERM)
-        assert (scheduler.stop.is_set(), scheduler.hurry.is_set(), len(told)) == (True, True, 1)
+        assert (scheduler.stop.is_set(), scheduler.hurry.is_set(), len(told)) == (
+            True,
+            True,
+            1,
+        )
     assert signal.getsignal(signal.SIGINT) is before

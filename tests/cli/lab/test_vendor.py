@@ -12,7 +12,9 @@ from impi.cli.lab import vendor as verbs
 from impi.lab.run.vendor_check import Requirement
 
 
-def test_the_ci_of_a_vendor_runs_no_cell_before_its_requirements_hold(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ci_of_a_vendor_runs_no_cell_before_its_requirements_hold(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     ran: list[list[str]] = []
 
     def run(line: list[str]) -> int:
@@ -50,7 +52,10 @@ def test_a_requirement_that_is_not_fulfilled_is_told_with_its_cure(
     assert main(["check", "mpich"], choose=lambda name: FakeBackend()) == 1
     out = capsys.readouterr().out
     assert "R01 ✓ one: well\n" in out
-    assert "R02 ✗ two: bad\n      cure: mend it\nmpich: 1 not fulfilled or not tried" in out
+    assert (
+        "R02 ✗ two: bad\n      cure: mend it\nmpich: 1 not fulfilled or not tried"
+        in out
+    )
     monkeypatch.setattr(verbs, "check", lambda name, backend: rows[:1])
     assert main(["check", "mpich"], choose=lambda name: FakeBackend()) == 0
     assert main(["check", "nosuch"], choose=lambda name: FakeBackend()) == 4

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from mpi4py.typing import BufSpec
 
 REPEATS = 40
-SYSTEM = ("socket.send", "socket.sendmsg", "socket.recv_into", "socket.recvmsg_into", "eventfd_write", "eventfd_read")
+SYSTEM = (
+    "socket.send",
+    "socket.sendmsg",
+    "socket.recv_into",
+    "socket.recvmsg_into",
+    "eventfd_write",
+    "eventfd_read",
+)
 
 comm = MPI.COMM_WORLD
 half = comm.size // 2
@@ -61,7 +68,12 @@ def counted(operation: Callable[[], object]) -> list[int]:
             sys.setprofile(None)
         faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
         if repeat >= 3:  # the first ones make what lasts
-            least = [min(pair) for pair in zip(least, (calls[0], calls[1] - 1, faults, calls[2]), strict=True)]
+            least = [
+                min(pair)
+                for pair in zip(
+                    least, (calls[0], calls[1] - 1, faults, calls[2]), strict=True
+                )
+            ]
     return least
 
 
@@ -132,9 +144,15 @@ def operations() -> dict[str, Callable[[], object]]:
         send, receive = np.arange(size // 8, dtype=np.float64), np.empty(size // 8)
         found[f"Send+Recv {size} of float64"] = exchange(send, receive)
     send, receive = np.zeros(1), np.zeros(1)
-    found["Send+Recv [array, DOUBLE]"] = exchange([send, MPI.DOUBLE], [receive, MPI.DOUBLE])
-    found["Sendrecv 8 of float64"] = lambda: comm.Sendrecv(send, mate, 0, receive, mate, 0)
-    found["16 Isend+Irecv 8 of float64"] = window(send, [np.zeros(1) for _ in range(16)])
+    found["Send+Recv [array, DOUBLE]"] = exchange(
+        [send, MPI.DOUBLE], [receive, MPI.DOUBLE]
+    )
+    found["Sendrecv 8 of float64"] = lambda: comm.Sendrecv(
+        send, mate, 0, receive, mate, 0
+    )
+    found["16 Isend+Irecv 8 of float64"] = window(
+        send, [np.zeros(1) for _ in range(16)]
+    )
     found["persistent 8 of float64"] = persistent(send, receive)
     found["send+recv of an int"] = objects
     found["Barrier"] = comm.Barrier
@@ -156,4 +174,13 @@ if __name__ == "__main__":
     table = {name: count(operation) for name, operation in operations().items()}
     both = comm.gather(table)
     if both is not None:
-        print(json.dumps({name: [max(column) for column in zip(*(each[name] for each in both))] for name in table}))
+        print(
+            json.dumps(
+                {
+                    name: [
+                        max(column) for column in zip(*(each[name] for each in both))
+                    ]
+                    for name in table
+                }
+            )
+        )

@@ -7,7 +7,10 @@ from mpi4py import MPI
 
 
 def counted():
-    return [sum(name.partition(".")[0] == "impi" for name in sys.modules), len(sys.modules)]
+    return [
+        sum(name.partition(".")[0] == "impi" for name in sys.modules),
+        len(sys.modules),
+    ]
 
 
 found = [counted()]

@@ -1,6 +1,6 @@
 """Be a starter, and print in the end what each of its looks has asked the kernel for.
 
-After so many looks with connections to watch as the argument says, the starter ends.
+The argument is the number of looks at connections after which the starter ends.
 """
 
 from __future__ import annotations

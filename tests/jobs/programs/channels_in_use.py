@@ -1,7 +1,7 @@
 """Ranks 0 and 5 talk; the rest sends nothing. Rank 0 prints who has more connections than before.
 
-``channels_in_use.py N FOLDER``: so many there are right after the start, or more; each has at most
-three that are no channels. FOLDER tells the others who has counted.
+``channels_in_use.py N FOLDER``: N or more exist right after the start; each has at most
+three that are not channels. FOLDER tells the others who has counted.
 """
 
 import sys
@@ -15,7 +15,11 @@ from mpi4py import MPI
 def channels() -> int:
     """Return the number of this process's established connections."""
     pairs = set()
-    own = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    own = {
+        str(path.readlink())
+        for path in Path("/proc/self/fd").iterdir()
+        if path.is_symlink()
+    }
     for name in ("tcp", "tcp6"):
         for line in Path(f"/proc/self/net/{name}").read_text().splitlines()[1:]:
             fields = line.split()
@@ -45,4 +49,9 @@ meet("talked")  # what follows connects others
 assert 0 <= before - int(sys.argv[1]) <= 3, f"{before} right after the start"
 every = world.gather(more)
 if every is not None:
-    print(", ".join(f"{n} procs have {count} more" for count, n in sorted(Counter(every).items())))
+    print(
+        ", ".join(
+            f"{n} procs have {count} more"
+            for count, n in sorted(Counter(every).items())
+        )
+    )

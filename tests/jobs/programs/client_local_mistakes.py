@@ -27,10 +27,15 @@ for _ in range(60):
 home.Barrier()
 home.Bcast(numbers, 0)
 
-# An operation that is not defined for the datatype, and counts that are no integers.
+# An operation that is not defined for the datatype, and counts that are not integers.
 for wrong, kinds in (
     (lambda: home.Allreduce(numpy.ones(3), numpy.zeros(3), MPI.BAND), MPI.Exception),
-    (lambda: home.Allgatherv(numpy.ones(2), [numpy.zeros(2 * size), [2.0] * size, None, MPI.DOUBLE]), TypeError),
+    (
+        lambda: home.Allgatherv(
+            numpy.ones(2), [numpy.zeros(2 * size), [2.0] * size, None, MPI.DOUBLE]
+        ),
+        TypeError,
+    ),
 ):
     try:
         wrong()

@@ -12,7 +12,8 @@ home.Set_errhandler(MPI.ERRORS_RETURN)
 if home.size == 1:
     world.recv(source=0)  # never comes
 if home.rank == 1:
-    time.sleep(0.2)  # the other is in the library by then, or comes to it later: the outcome is one
+    # The other is in the library by then, or comes to it later: the outcome is one
+    time.sleep(0.2)
     try:
         home.Bcast(numpy.zeros(3), 7)
     except MPI.Exception:

@@ -20,7 +20,11 @@ draw = random.Random(world.rank)
 same = random.Random(7)
 state = home._state
 context = state.context
-expected = "ClientLocal" if runtime.engine().vendor.world.native is not None and size > 1 else "_ByMessages"
+expected = (
+    "ClientLocal"
+    if runtime.engine().vendor.world.native is not None and size > 1
+    else "_ByMessages"
+)
 assert type(state.strategy).__name__ == expected, type(state.strategy)
 
 
@@ -29,7 +33,9 @@ def draw_routes():
     for routes in (state.destinations, state.sources):
         routes.clear()
         if draw.random() < 0.5:
-            routes.update({r: QueuedRoute(runtime.engine(), context, r) for r in range(size)})
+            routes.update(
+                {r: QueuedRoute(runtime.engine(), context, r) for r in range(size)}
+            )
 
 
 TYPES = [
@@ -51,13 +57,20 @@ def filled(seed, count, kind):
     return CYCLE[start : start + count].astype(kind)
 
 
-derived = {datatype.Get_name(): datatype.Create_contiguous(1).Commit() for _, datatype in TYPES}
+derived = {
+    datatype.Get_name(): datatype.Create_contiguous(1).Commit() for _, datatype in TYPES
+}
 
 
 def spec(array, datatype, blocks=1):
     """One of the ways to say the same; a count is that of one block."""
     ours = derived[datatype.Get_name()]
-    forms = [array, [array, datatype], [array, array.size // blocks, datatype], (array, datatype)]
+    forms = [
+        array,
+        [array, datatype],
+        [array, array.size // blocks, datatype],
+        (array, datatype),
+    ]
     return draw.choice([*forms, [array, ours], [array, array.size // blocks, ours]])
 
 
@@ -70,18 +83,26 @@ def values(array, blocks=1):
 def parts_spec(array, counts, displs, datatype):
     """Return a buffer specification for blocks of several lengths, in one of its forms."""
     datatype = draw.choice([datatype, derived[datatype.Get_name()]])
-    return draw.choice([[array, counts, displs, datatype], [array, (counts, displs), datatype]])
+    return draw.choice(
+        [[array, counts, displs, datatype], [array, (counts, displs), datatype]]
+    )
 
 
 def check(what, got, want):
-    assert numpy.array_equal(got, want), f"{what} at {world.rank}: {got[:8]} is not {want[:8]}"
+    assert numpy.array_equal(got, want), (
+        f"{what} at {world.rank}: {got[:8]} is not {want[:8]}"
+    )
 
 
 for number in range(200):
     kind, datatype = same.choice(TYPES)
     count, root = same.choice(SIZES), same.randrange(size)
     each = [filled(number + r, count, kind) for r in range(size)]
-    mine, into, whole = each[rank].copy(), numpy.zeros(count, kind), numpy.zeros(count * size, kind)
+    mine, into, whole = (
+        each[rank].copy(),
+        numpy.zeros(count, kind),
+        numpy.zeros(count * size, kind),
+    )
     counts = [same.choice([0, 1, 5, 30000]) for _ in range(size)]
     displs = [sum(counts[:r]) + 2 * r for r in range(size)]
     gaps = numpy.full(sum(counts) + 2 * size, 99).astype(kind)
@@ -95,9 +116,19 @@ for number in range(200):
         MPI.MAX.handle: lambda v: numpy.max(v, 0),
         MPI.MIN.handle: lambda v: numpy.min(v, 0),
     }
-    kinds = [numpy.float64, numpy.int64, numpy.int16, numpy.int32, numpy.uint8, numpy.int8]
+    kinds = [
+        numpy.float64,
+        numpy.int64,
+        numpy.int16,
+        numpy.int32,
+        numpy.uint8,
+        numpy.int8,
+    ]
     # No sum overflows: Open MPI 5.0 saturates sums of 1 and 2 octets where the processor has AVX.
-    numbers = [(filled(number + r, count, "i8") % 31).astype(kinds[number % 6]) for r in range(size)]
+    numbers = [
+        (filled(number + r, count, "i8") % 31).astype(kinds[number % 6])
+        for r in range(size)
+    ]
     total = reduced[op.handle](numbers).astype(kinds[number % 6])
     sums = numpy.zeros_like(total)
     what = same.randrange(18)
@@ -108,12 +139,18 @@ for number in range(200):
         home.Bcast(spec(mine, datatype), root)
         check("Bcast", mine, each[root])
     elif what == 2:
-        home.Gather(spec(mine, datatype), spec(whole, datatype, size) if rank == root else None, root)
+        home.Gather(
+            spec(mine, datatype),
+            spec(whole, datatype, size) if rank == root else None,
+            root,
+        )
         if rank == root:
             check("Gather", whole, numpy.concatenate(each))
     elif what == 3:
         home.Scatter(
-            spec(numpy.concatenate(each), datatype, size) if rank == root else None, spec(into, datatype), root
+            spec(numpy.concatenate(each), datatype, size) if rank == root else None,
+            spec(into, datatype),
+            root,
         )
         check("Scatter", into, each[rank])
     elif what == 4:
@@ -124,39 +161,59 @@ for number in range(200):
         home.Alltoall(spec(sent, datatype, size), spec(whole, datatype, size))
         check("Alltoall", whole, numpy.concatenate(each))
     elif what == 6:
-        home.Reduce(values(numbers[rank]), values(sums) if rank == root else None, op, root)
+        home.Reduce(
+            values(numbers[rank]), values(sums) if rank == root else None, op, root
+        )
         if rank == root:
             check("Reduce", sums, total)
     elif what == 7:
         home.Allreduce(values(numbers[rank]), values(sums), op)
         check("Allreduce", sums, total)
     elif what == 8:
-        home.Gatherv(parts[rank], parts_spec(gaps, counts, displs, datatype) if rank == root else None, root)
+        home.Gatherv(
+            parts[rank],
+            parts_spec(gaps, counts, displs, datatype) if rank == root else None,
+            root,
+        )
         if rank == root:
             check("Gatherv", gaps, spread)
     elif what == 9:
         piece = numpy.zeros(counts[rank], kind)
-        home.Scatterv(parts_spec(spread, counts, displs, datatype) if rank == root else None, [piece, datatype], root)
+        home.Scatterv(
+            parts_spec(spread, counts, displs, datatype) if rank == root else None,
+            [piece, datatype],
+            root,
+        )
         check("Scatterv", piece, parts[rank])
     elif what == 10:
-        home.Allgatherv([parts[rank], datatype], parts_spec(gaps, counts, displs, datatype))
+        home.Allgatherv(
+            [parts[rank], datatype], parts_spec(gaps, counts, displs, datatype)
+        )
         check("Allgatherv", gaps, spread)
     elif what == 11:
         # Rank r sends to each as much as it has.
         sent = numpy.concatenate([parts[rank]] * size)
         starts = [counts[rank] * r for r in range(size)]
         home.Alltoallv(
-            parts_spec(sent, [counts[rank]] * size, starts, datatype), parts_spec(gaps, counts, displs, datatype)
+            parts_spec(sent, [counts[rank]] * size, starts, datatype),
+            parts_spec(gaps, counts, displs, datatype),
         )
         check("Alltoallv", gaps, spread)
     elif what == 12:
         shares = [count // size + (r < count % size) for r in range(size)]
         share = numpy.zeros(shares[rank], kinds[number % 6])
         home.Reduce_scatter(values(numbers[rank]), values(share), shares, op)
-        check("Reduce_scatter", share, total[sum(shares[:rank]) : sum(shares[: rank + 1])])
+        check(
+            "Reduce_scatter", share, total[sum(shares[:rank]) : sum(shares[: rank + 1])]
+        )
     elif what == 13:
         every = [
-            (numpy.concatenate([filled(number + r + q, count, "i8") for q in range(size)]) % 31).astype(sums.dtype)
+            (
+                numpy.concatenate(
+                    [filled(number + r + q, count, "i8") for q in range(size)]
+                )
+                % 31
+            ).astype(sums.dtype)
             for r in range(size)
         ]
         home.Reduce_scatter_block(values(every[rank], size), values(sums), op)
@@ -171,14 +228,26 @@ for number in range(200):
             check("Exscan", sums, reduced[op.handle](numbers[:rank]).astype(sums.dtype))
     elif what == 16:
         sent = numpy.concatenate([parts[rank]] * size)
-        ends = [mine.itemsize * counts[rank] * r for r in range(size)], [mine.itemsize * at for at in displs]
-        types = [draw.choice([datatype, derived[datatype.Get_name()]]) for _ in range(size)]
-        home.Alltoallw([sent, ([counts[rank]] * size, ends[0]), types], [gaps, (counts, ends[1]), types])
+        ends = (
+            [mine.itemsize * counts[rank] * r for r in range(size)],
+            [mine.itemsize * at for at in displs],
+        )
+        types = [
+            draw.choice([datatype, derived[datatype.Get_name()]]) for _ in range(size)
+        ]
+        home.Alltoallw(
+            [sent, ([counts[rank]] * size, ends[0]), types],
+            [gaps, (counts, ends[1]), types],
+        )
         check("Alltoallw", gaps, spread)
     else:
         right, left = (rank + 1) % size, (rank - 1) % size
         status = draw.choice([None, MPI.Status()])
-        later = home.Isend(spec(mine, datatype), right, number) if rank % 2 or size == 1 else None
+        later = (
+            home.Isend(spec(mine, datatype), right, number)
+            if rank % 2 or size == 1
+            else None
+        )
         if later is None:
             home.Send(spec(mine, datatype), right, number)
         home.Recv(spec(into, datatype), left, number, status)
@@ -186,8 +255,14 @@ for number in range(200):
             later.Wait()
         check("Recv", into, each[left])
         if status is not None:
-            assert (status.source, status.tag) == (left, number), (status.source, status.tag)
-            assert status.Get_count(datatype) == count and status.Get_count(MPI.BYTE) == mine.nbytes
+            assert (status.source, status.tag) == (left, number), (
+                status.source,
+                status.tag,
+            )
+            assert (
+                status.Get_count(datatype) == count
+                and status.Get_count(MPI.BYTE) == mine.nbytes
+            )
 for routes in (state.destinations, state.sources):
     routes.clear()
 
@@ -227,7 +302,7 @@ if size > 1:
             home.Send(numpy.ones(nbytes, "B"), 0, 6)
             home.Send(numpy.array([nbytes], "i"), 0, 6)
 
-    # What is wrong says so, and leaves nothing behind.
+    # A wrong call raises an error, and leaves nothing behind.
     for wrong in (
         lambda: home.Send(one, size, 0),
         lambda: home.Recv(one, 0, -5),

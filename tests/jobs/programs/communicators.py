@@ -16,7 +16,10 @@ right, left = (rank + 1) % size, (rank - 1) % size
 def ring(some: MPI.Comm) -> None:
     """Everybody of it can be reached."""
     me, n = some.rank, some.size
-    assert some.sendrecv((me, n), (me + 1) % n, source=(me - 1) % n) == ((me - 1) % n, n)
+    assert some.sendrecv((me, n), (me + 1) % n, source=(me - 1) % n) == (
+        (me - 1) % n,
+        n,
+    )
 
 
 def intercomm() -> MPI.Intercomm:
@@ -52,7 +55,11 @@ def between_groups() -> None:
     between = intercomm()
     evens, odds = list(range(0, size, 2))[::-1], list(range(1, size, 2))[::-1]
     mine, theirs = (odds, evens) if rank % 2 else (evens, odds)
-    assert (between.size, between.remote_size, between.rank) == (len(mine), len(theirs), mine.index(rank))
+    assert (between.size, between.remote_size, between.rank) == (
+        len(mine),
+        len(theirs),
+        mine.index(rank),
+    )
     assert between.Get_remote_group().Translate_ranks() == theirs
     for n in (1, 3000):
         got = np.zeros((len(theirs), n), "i")
@@ -63,12 +70,16 @@ def between_groups() -> None:
         assert total[0] == sum(theirs)
         root = 0 if rank % 2 else MPI.ROOT if between.rank == 0 else MPI.PROC_NULL
         gathered = np.zeros((len(theirs), n), "i")
-        between.Gather(np.full(n, rank, "i"), gathered if root == MPI.ROOT else None, root)
+        between.Gather(
+            np.full(n, rank, "i"), gathered if root == MPI.ROOT else None, root
+        )
         assert root != MPI.ROOT or gathered[:, 0].tolist() == theirs
         data = np.full(n, 7, "i") if root == MPI.ROOT else np.zeros(n, "i")
         between.Bcast(data, root)
         assert data[0] == (7 if root in (MPI.ROOT, 0) else 0)
-    assert between.alltoall([(rank, r) for r in range(len(theirs))]) == [(r, between.rank) for r in theirs]
+    assert between.alltoall([(rank, r) for r in range(len(theirs))]) == [
+        (r, between.rank) for r in theirs
+    ]
     between.Barrier()
     copy = between.Dup()
     merged = copy.Merge(high=bool(rank % 2))
@@ -77,7 +88,9 @@ def between_groups() -> None:
     merged.Free()
     # Without a wish the group whose first process is lower comes first.
     merged = copy.Merge()
-    assert merged.allgather(rank) == (evens + odds if evens[0] < odds[0] else odds + evens)
+    assert merged.allgather(rank) == (
+        evens + odds if evens[0] < odds[0] else odds + evens
+    )
     merged.Free()
     part = copy.Split(between.rank == 0)
     firsts = part.remote_group.Translate_ranks() if part else None
@@ -98,7 +111,9 @@ def grids() -> None:
         got = grid.neighbor_alltoall([(rank, i) for i in range(4)])
         west, east = grid.Shift(1, 1)
         # Data sent down comes to the lower neighbour from above, even to itself.
-        expected = [None if r < 0 else (r, i ^ 1) for i, r in enumerate((down, up, west, east))]
+        expected = [
+            None if r < 0 else (r, i ^ 1) for i, r in enumerate((down, up, west, east))
+        ]
         assert got == expected, (got, expected)
         row = grid.Sub([False, True])
         assert (row.ndim, row.size) == (1, size // 2)

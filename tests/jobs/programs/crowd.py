@@ -11,7 +11,9 @@ rank, size = world.Get_rank(), world.Get_size()
 mine, theirs = bytearray(8), bytearray(8)
 for number in range(200):
     mine[0] = (rank + number) & 255
-    world.Sendrecv([mine, MPI.BYTE], (rank + 1) % size, 1, [theirs, MPI.BYTE], (rank - 1) % size, 1)
+    world.Sendrecv(
+        [mine, MPI.BYTE], (rank + 1) % size, 1, [theirs, MPI.BYTE], (rank - 1) % size, 1
+    )
     assert theirs[0] == ((rank - 1) % size + number) & 255
     if number % 10 == 0:
         assert world.allreduce(rank) == size * (size - 1) // 2

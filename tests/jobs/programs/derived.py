@@ -14,7 +14,11 @@ ROWS, COLUMNS = 48, 5000
 
 
 def matrix(of: int, seed: int = 0) -> np.ndarray:
-    return np.arange(ROWS * COLUMNS, dtype="i4").reshape(ROWS, COLUMNS) * 3 + 1000 * of + seed
+    return (
+        np.arange(ROWS * COLUMNS, dtype="i4").reshape(ROWS, COLUMNS) * 3
+        + 1000 * of
+        + seed
+    )
 
 
 part = MPI.INT.Create_subarray([ROWS, COLUMNS], [40, 3000], [5, 1000]).Commit()
@@ -58,7 +62,10 @@ def nonblocking() -> None:
     mine = [matrix(me, i) for i in range(4)]
     comm.Barrier()
     sends = [comm.Isend([m, 1, part], other, i) for i, m in enumerate(mine)]
-    receives = [comm.Irecv([g, 1, part], MPI.ANY_SOURCE, i) for i, g in reversed(list(enumerate(got)))]
+    receives = [
+        comm.Irecv([g, 1, part], MPI.ANY_SOURCE, i)
+        for i, g in reversed(list(enumerate(got)))
+    ]
     MPI.Request.Waitall(sends + receives)
     for i, g in enumerate(got):
         expect(g, other, i)
@@ -73,7 +80,10 @@ def nonblocking() -> None:
 
 def persistent() -> None:
     mine, got = matrix(me), np.zeros((ROWS, COLUMNS), "i4")
-    requests = [comm.Recv_init([got, 1, part], other, 4), comm.Ssend_init([mine, 1, part], other, 4)]
+    requests = [
+        comm.Recv_init([got, 1, part], other, 4),
+        comm.Ssend_init([mine, 1, part], other, 4),
+    ]
     for seed in range(3):
         mine[:] = matrix(me, seed)
         got[:] = 0
@@ -89,7 +99,15 @@ def several_and_fewer() -> None:
     block = MPI.INT.Create_vector(2, 2500, 4000).Create_resized(0, 4 * 9000).Commit()
     plain, got = np.arange(3 * 5000, dtype="i4"), np.zeros(5 * 9000, "i4")
     status = MPI.Status()
-    comm.Sendrecv([plain + me, 15000, MPI.INT], other, 5, [got[:44500], 4, block], other, 5, status)
+    comm.Sendrecv(
+        [plain + me, 15000, MPI.INT],
+        other,
+        5,
+        [got[:44500], 4, block],
+        other,
+        5,
+        status,
+    )
     assert status.Get_count(block) == 3
     twin = np.zeros(5 * 9000, "i4")
     for i in range(3):

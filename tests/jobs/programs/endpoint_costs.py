@@ -1,6 +1,6 @@
-"""What endpoints cost: ``endpoint_costs.py memory|latency [...]``; prints a line of figures.
+"""The costs of endpoints: ``endpoint_costs.py memory|latency [...]``; prints a line of figures.
 
-``memory THREADS``: octets and descriptors of one endpoint more, where each process has so many.
+``memory THREADS``: octets and descriptors of one more endpoint, if each process has THREADS.
 ``latency COUNT ENDPOINTS``: half the time of 8 octets there and back, between two processes, and
 between the first endpoint of each.
 """
@@ -37,7 +37,10 @@ def memory(threads: int) -> None:
         world.Barrier()
         world.Iprobe()
         gc.collect()
-        found = tracemalloc.get_traced_memory()[0] - before[0], descriptors() - before[1]
+        found = (
+            tracemalloc.get_traced_memory()[0] - before[0],
+            descriptors() - before[1],
+        )
         world.Barrier()  # nothing of the next ones has come yet
         return found
 
@@ -46,7 +49,9 @@ def memory(threads: int) -> None:
     first, _ = taken(threads)
     second, opened = taken(threads + 1)
     if world.rank == 0:
-        print(f"{second - first} octets and {opened} descriptors, beside {threads} of {first} octets")
+        print(
+            f"{second - first} octets and {opened} descriptors, beside {threads} of {first} octets"
+        )
 
 
 def latency(count: int, number: int) -> None:
@@ -59,7 +64,9 @@ def latency(count: int, number: int) -> None:
 
 
 def halves(comm: Any, count: int, apart: int = 1) -> float:
-    return median(there_and_back(comm, count, apart) / count / 2 * 1e6 for _ in range(ROUNDS))
+    return median(
+        there_and_back(comm, count, apart) / count / 2 * 1e6 for _ in range(ROUNDS)
+    )
 
 
 def there_and_back(comm: Any, count: int, apart: int) -> float:

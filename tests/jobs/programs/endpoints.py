@@ -38,7 +38,9 @@ def ring(ep: Any, around: int) -> None:
     """Blocking calls in all threads at once."""
     rank, size = ep.rank, ep.size
     for i in range(20):
-        came = ep.sendrecv((rank, around, i), dest=(rank + 1) % size, source=(rank - 1) % size)
+        came = ep.sendrecv(
+            (rank, around, i), dest=(rank + 1) % size, source=(rank - 1) % size
+        )
         assert came == ((rank - 1) % size, around, i)
     place = bytearray(50_000)
     request = ep.Irecv(place, (rank - 1) % size)
@@ -50,14 +52,23 @@ def ring(ep: Any, around: int) -> None:
 def plan(seed: int, size: int, around: int) -> list[tuple[int, int]]:
     """Destination and octets of each message of rank ``seed`` in a round."""
     chosen = random.Random(1000 * around + seed)
-    return [(chosen.randrange(size), chosen.choice([1, 100, 5000, 20_000])) for _ in range(MESSAGES)]
+    return [
+        (chosen.randrange(size), chosen.choice([1, 100, 5000, 20_000]))
+        for _ in range(MESSAGES)
+    ]
 
 
 def traffic(ep: Any, around: int) -> None:
     """Random messages of all to all: each comes once, whole, in order; some are probed."""
     rank, size = ep.rank, ep.size
-    chosen, requests, next_of = random.Random(1000 * around + rank), [], defaultdict(int)
-    due = sum(dest == rank for source in range(size) for dest, _ in plan(source, size, around))
+    chosen, requests, next_of = (
+        random.Random(1000 * around + rank),
+        [],
+        defaultdict(int),
+    )
+    due = sum(
+        dest == rank for source in range(size) for dest, _ in plan(source, size, around)
+    )
     queue = plan(rank, size, around)
     status = MPI.Status()
     while queue or due:
@@ -66,18 +77,24 @@ def traffic(ep: Any, around: int) -> None:
             data = chosen.randbytes(n)
             number = next_of[dest, "sent"]
             next_of[dest, "sent"] += 1
-            requests.append(ep.isend((number, zlib.crc32(data), data), dest, number % 5))
+            requests.append(
+                ep.isend((number, zlib.crc32(data), data), dest, number % 5)
+            )
         elif due:
             if due % 2:
                 if not ep.Iprobe(status=status):
                     continue
-                number, checksum, data = ep.recv(source=status.source, tag=status.tag, status=status)
+                number, checksum, data = ep.recv(
+                    source=status.source, tag=status.tag, status=status
+                )
             elif not queue or ep.Iprobe():
                 number, checksum, data = ep.recv(status=status)
             else:
                 continue
             assert zlib.crc32(data) == checksum, "broken"
-            assert number == next_of[status.source, "came"] and status.tag == number % 5, "lost, doubled or overtaken"
+            assert (
+                number == next_of[status.source, "came"] and status.tag == number % 5
+            ), "lost, doubled or overtaken"
             next_of[status.source, "came"] += 1
             due -= 1
     MPI.Request.waitall(requests)
@@ -92,14 +109,23 @@ def collectives(ep: Any, around: int) -> None:
     again = ep.Dup()
     for each in (ep, again):
         assert each.allreduce(rank) == size * (size - 1) // 2
-        assert each.gather(rank, root=size - 1) == (list(range(size)) if rank == size - 1 else None)
+        assert each.gather(rank, root=size - 1) == (
+            list(range(size)) if rank == size - 1 else None
+        )
         assert each.scan(around) == around * (rank + 1)
-        assert each.alltoall([(rank, to) for to in range(size)]) == [(of, rank) for of in range(size)]
+        assert each.alltoall([(rank, to) for to in range(size)]) == [
+            (of, rank) for of in range(size)
+        ]
     half = ep.Split(rank % 2, -rank)
     threads = size // world.size
-    expected = sorted((r for r in range(size) if r % 2 == rank % 2), key=lambda r: (r // threads, -r))
+    expected = sorted(
+        (r for r in range(size) if r % 2 == rank % 2), key=lambda r: (r // threads, -r)
+    )
     assert half.allgather(rank) == expected, "the key orders inside a process only"
-    assert (half.size, half.rank) == (len(half.allgather(0)), half.allgather(rank).index(rank))
+    assert (half.size, half.rank) == (
+        len(half.allgather(0)),
+        half.allgather(rank).index(rank),
+    )
     assert (ep.Split(0 if rank == 0 else MPI.UNDEFINED) == MPI.COMM_NULL) == (rank > 0)
     ep.Barrier()
     again.Free()
@@ -109,7 +135,9 @@ def collectives(ep: Any, around: int) -> None:
 def rush(ep: Any, around: int) -> None:
     """More than is kept for a slot that is not there yet, as soon as a duplicate is there."""
     new = ep.Dup()
-    requests = [new.Isend(bytes([i]) * 8000, (ep.rank + 1) % ep.size, i) for i in range(200)]
+    requests = [
+        new.Isend(bytes([i]) * 8000, (ep.rank + 1) % ep.size, i) for i in range(200)
+    ]
     place = bytearray(8000)
     for i in range(200):
         new.Recv(place, (ep.rank - 1) % ep.size, i)
@@ -120,7 +148,7 @@ def rush(ep: Any, around: int) -> None:
 
 
 def refused(ep: Any, around: int) -> None:
-    """What needs a group of processes is one sentence."""
+    """A call that needs a group of processes raises one sentence."""
     group = ep.Get_group()
     calls = {
         "windows": lambda: MPI.Win.Create(bytearray(8), comm=ep),
@@ -184,23 +212,35 @@ def intercommunicators(ep: Any, around: int) -> None:
             order = local.allgather(ep.rank)  # by process
             there = sorted(groups[1 - side])
             assert sorted(groups[side]) == order
-            inter = local.Create_intercomm(order.index(leaders[side]), ep, leaders[1 - side], 7)
+            inter = local.Create_intercomm(
+                order.index(leaders[side]), ep, leaders[1 - side], 7
+            )
             assert isinstance(inter, MPI.Intercomm), name
             connected(inter, side, ep.rank, order, there)
             local.Free()
     ep.Barrier()
 
 
-def connected(inter: Any, side: int, me: int, here: list[int], there: list[int]) -> None:
+def connected(
+    inter: Any, side: int, me: int, here: list[int], there: list[int]
+) -> None:
     """An intercommunicator: messages, collectives, Dup, Split and Merge."""
-    assert (inter.rank, inter.size, inter.remote_size) == (here.index(me), len(here), len(there))
+    assert (inter.rank, inter.size, inter.remote_size) == (
+        here.index(me),
+        len(here),
+        len(there),
+    )
     both = [here, there] if side == 0 else [there, here]
     again = inter.Dup()
     for each in (inter, again):
-        requests = [each.isend((me, other), dest, dest) for dest, other in enumerate(there)]
+        requests = [
+            each.isend((me, other), dest, dest) for dest, other in enumerate(there)
+        ]
         status = MPI.Status()
         for _ in there:
-            sender, receiver = each.recv(source=MPI.ANY_SOURCE, tag=inter.rank, status=status)
+            sender, receiver = each.recv(
+                source=MPI.ANY_SOURCE, tag=inter.rank, status=status
+            )
             assert (sender, receiver) == (there[status.source], me)
         MPI.Request.waitall(requests)
         assert each.allgather(me) == there
@@ -208,10 +248,19 @@ def connected(inter: Any, side: int, me: int, here: list[int], there: list[int])
         root = (MPI.ROOT if inter.rank == 0 else MPI.PROC_NULL) if side == 0 else 0
         assert each.bcast(me, root) == (both[0][0] if side else None)
         each.Barrier()
-    highs = [lambda r: r in both[1], lambda r: r in both[0], lambda _: True, lambda r: r % 2]
+    highs = [
+        lambda r: r in both[1],
+        lambda r: r in both[0],
+        lambda _: True,
+        lambda r: r % 2,
+    ]
     for high in highs:
         merged = inter.Merge(high(me))
-        rows = sorted((bool(high(r)), group.index(r), i, r) for i, group in enumerate(both) for r in group)
+        rows = sorted(
+            (bool(high(r)), group.index(r), i, r)
+            for i, group in enumerate(both)
+            for r in group
+        )
         assert merged.allgather(me) == [r for *_, r in rows]
         assert isinstance(merged, MPI.Intracomm)
         merged.Free()
@@ -239,13 +288,20 @@ def main() -> None:
                 around += 1
                 again = ep.bcast(time.monotonic() < end)
             if ep.rank == 0:
-                print(f"{around} rounds of {MESSAGES * ep.size} messages", file=sys.stderr, flush=True)
+                print(
+                    f"{around} rounds of {MESSAGES * ep.size} messages",
+                    file=sys.stderr,
+                    flush=True,
+                )
         except BaseException:
             print(traceback.format_exc(), file=sys.stderr, flush=True)
             world.Abort(1)
 
     ranks(eps, threads)
-    running = [threading.Thread(target=run, args=(ep,), name=f"endpoint {ep.rank}") for ep in eps]
+    running = [
+        threading.Thread(target=run, args=(ep,), name=f"endpoint {ep.rank}")
+        for ep in eps
+    ]
     for thread in running:
         thread.start()
     for thread in running:

@@ -1,4 +1,4 @@
-"""What a parallel file does, one check after the other, by procs of any clients.
+"""Checks of a parallel file, one after the other, by procs of any clients.
 
 ``files.py PATH``: every proc prints "files" at the end.
 """
@@ -25,7 +25,11 @@ def refused(call: Callable[[], Any]) -> str:
         call()
     except MPI.Exception as failure:
         found = failure.Get_error_class()
-        return next(name for name in dir(MPI) if name.startswith("ERR_") and getattr(MPI, name) == found)
+        return next(
+            name
+            for name in dir(MPI)
+            if name.startswith("ERR_") and getattr(MPI, name) == found
+        )
     return ""
 
 
@@ -53,7 +57,12 @@ def opening() -> None:
     with_null = refused(lambda: MPI.FILE_NULL.Get_size())
     assert with_null == "ERR_FILE"
     file = opened(NEW | MPI.MODE_EXCL)
-    assert (file.Get_amode(), file.size, file.group_rank, file.group_size) == (NEW | MPI.MODE_EXCL, 0, rank, size)
+    assert (file.Get_amode(), file.size, file.group_rank, file.group_size) == (
+        NEW | MPI.MODE_EXCL,
+        0,
+        rank,
+        size,
+    )
     assert MPI.Group.Compare(file.group, comm.group) == MPI.IDENT
     other = MPI.File(file)
     file.Close()
@@ -129,7 +138,9 @@ def shared() -> None:
     assert file.Get_position_shared() == 2 * turns * size
     comm.Barrier()
     found = content().view("i").reshape(-1, 2)
-    assert sorted(map(tuple, found)) == [(r, t) for r in range(size) for t in range(turns)]
+    assert sorted(map(tuple, found)) == [
+        (r, t) for r in range(size) for t in range(turns)
+    ]
     for r in range(size):
         assert found[found[:, 0] == r][:, 1].tolist() == list(range(turns))
     file.Seek_shared(0)
@@ -172,7 +183,10 @@ def sequential() -> None:
     file.Set_view(MPI.DISPLACEMENT_CURRENT, MPI.SHORT)
     assert file.Get_view()[0] == size
     file.Write_ordered(np.array([rank], "h"))
-    assert content()[: 3 * size].tolist() == [*range(size), *(n for r in range(size) for n in (r, 0))]
+    assert content()[: 3 * size].tolist() == [
+        *range(size),
+        *(n for r in range(size) for n in (r, 0)),
+    ]
     file.Close()
 
 
@@ -182,7 +196,9 @@ def views() -> None:
         file.Set_size(0)
         filetype = MPI.INT.Create_vector(4, 2, 2 * size).Commit()
         tile = filetype.Create_resized(0, 8 * size * 4).Commit()
-        file.Set_view(8 * rank, MPI.INT, tile, info=MPI.Info.Create({"romio_cb_write": hint}))
+        file.Set_view(
+            8 * rank, MPI.INT, tile, info=MPI.Info.Create({"romio_cb_write": hint})
+        )
         tile.Free()
         filetype.Free()
         mine = np.arange(24, dtype="i") * size + rank
@@ -191,13 +207,20 @@ def views() -> None:
         status = MPI.Status()
         file.Write_at_all_end(mine[10:], status)
         assert status.Get_count(MPI.INT) == 14
-        model = (np.arange(24).reshape(12, 1, 2) * size + np.arange(size).reshape(1, size, 1)).reshape(-1)
+        model = (
+            np.arange(24).reshape(12, 1, 2) * size + np.arange(size).reshape(1, size, 1)
+        ).reshape(-1)
         assert (content().view("i") == model).all(), hint
         room = np.zeros(24, "i")
         file.Read_at_all(0, room)
         assert (room == mine).all()
         disp, etype, found, datarep = file.Get_view()
-        assert (disp, etype, found.extent, datarep) == (8 * rank, MPI.INT, 32 * size, "native")
+        assert (disp, etype, found.extent, datarep) == (
+            8 * rank,
+            MPI.INT,
+            32 * size,
+            "native",
+        )
         found.Free()
         if size > 1:
             # One who cannot take part, and the others learn it or are not hindered.
@@ -217,18 +240,32 @@ def refused_views() -> None:
         ((0, MPI.INT, MPI.INT.Create_indexed([1, 1], [1, 0]).Commit()), "ERR_ARG"),
         ((0, MPI.INT, MPI.INT.Create_indexed([2, 1], [0, 1]).Commit()), "ERR_ARG"),
     ):
-        wrong = refused(lambda: file.Set_view(*arguments) if rank == size - 1 else file.Set_view(0, MPI.INT))
+        wrong = refused(
+            lambda: (
+                file.Set_view(*arguments)
+                if rank == size - 1
+                else file.Set_view(0, MPI.INT)
+            )
+        )
         assert wrong == expected, (arguments, wrong)
     if size > 1:
-        assert refused(lambda: file.Set_view(0, MPI.INT if rank else MPI.SHORT)) == "ERR_NOT_SAME"
+        assert (
+            refused(lambda: file.Set_view(0, MPI.INT if rank else MPI.SHORT))
+            == "ERR_NOT_SAME"
+        )
     assert file.Get_view() == (0, MPI.BYTE, MPI.BYTE, "native")
-    for first, last in ((file.Read_all_begin, file.Write_all_end), (file.Write_ordered_begin, file.Write_all_end)):
+    for first, last in (
+        (file.Read_all_begin, file.Write_all_end),
+        (file.Write_ordered_begin, file.Write_all_end),
+    ):
         assert refused(lambda: last(bytearray(1))) == "ERR_IO"
         first(bytearray(1))
         assert refused(lambda: first(bytearray(1))) == "ERR_IO"
         assert refused(lambda: last(bytearray(1))) == "ERR_IO"
         assert refused(file.Close) == "ERR_IO"
-        (file.Read_all_end if first == file.Read_all_begin else file.Write_ordered_end)(bytearray(1))
+        (file.Read_all_end if first == file.Read_all_begin else file.Write_ordered_end)(
+            bytearray(1)
+        )
     file.Close()
 
 
@@ -255,7 +292,9 @@ def handlers() -> None:
     file = opened()
     assert file.Get_errhandler() == MPI.ERRORS_RETURN
     heard: list[int] = []
-    handler = MPI.File.Create_errhandler(lambda subject, code: heard.append(MPI.Get_error_class(code)))
+    handler = MPI.File.Create_errhandler(
+        lambda subject, code: heard.append(MPI.Get_error_class(code))
+    )
     file.Set_errhandler(handler)
     assert refused(lambda: file.Seek(-1)) == "ERR_ARG"
     assert heard == [MPI.ERR_ARG]
@@ -269,7 +308,17 @@ def handlers() -> None:
     handler.Free()
 
 
-for check in (opening, sizes, pointers, shared, sequential, views, refused_views, atomicity, handlers):
+for check in (
+    opening,
+    sizes,
+    pointers,
+    shared,
+    sequential,
+    views,
+    refused_views,
+    atomicity,
+    handlers,
+):
     try:
         check()
     except BaseException:

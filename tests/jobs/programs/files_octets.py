@@ -22,14 +22,28 @@ for number, (name, code) in enumerate(TYPES.items()):
     datatype = getattr(MPI, name)
     for datarep in ("native", "external32"):
         for holes in (False, True):
-            amode = MPI.MODE_RDWR | MPI.MODE_CREATE if verb == "write" else MPI.MODE_RDONLY
+            amode = (
+                MPI.MODE_RDWR | MPI.MODE_CREATE if verb == "write" else MPI.MODE_RDONLY
+            )
             file = MPI.File.Open(comm, f"{path}.{name}.{datarep}.{holes}", amode)
-            filetype = datatype.Create_vector(5, 2, 2 * size).Create_resized(0, 10 * size * datatype.extent).Commit()
+            filetype = (
+                datatype.Create_vector(5, 2, 2 * size)
+                .Create_resized(0, 10 * size * datatype.extent)
+                .Commit()
+            )
             if holes:
-                file.Set_view(3 + 2 * rank * datatype.extent, datatype, filetype, datarep)
+                file.Set_view(
+                    3 + 2 * rank * datatype.extent, datatype, filetype, datarep
+                )
             else:
-                file.Set_view(3 + 30 * rank * datatype.extent, datatype, datatype, datarep)
-            data = ((np.arange(30) * 7 + rank + number) % 2 if code == "?" else np.arange(30) * 3 + rank).astype(code)
+                file.Set_view(
+                    3 + 30 * rank * datatype.extent, datatype, datatype, datarep
+                )
+            data = (
+                (np.arange(30) * 7 + rank + number) % 2
+                if code == "?"
+                else np.arange(30) * 3 + rank
+            ).astype(code)
             room = np.zeros(30, code)
             if verb == "write":
                 file.Write_at_all(0, [data, datatype])

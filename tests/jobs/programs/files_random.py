@@ -14,7 +14,12 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-path, seed, turns, client = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), "".join(sys.argv[4:])
+path, seed, turns, client = (
+    sys.argv[1],
+    int(sys.argv[2]),
+    int(sys.argv[3]),
+    "".join(sys.argv[4:]),
+)
 comm = MPI.COMM_WORLD
 rank, size = comm.rank, comm.size
 alike, mine = random.Random(seed), random.Random(1000 * seed + rank)
@@ -26,14 +31,20 @@ def chosen() -> tuple[MPI.Datatype, list[int], int]:
     row, start = length * size, 0
     kind = alike.choice(["vector", "indexed", "subarray"])
     if kind == "vector":
-        tile = MPI.BYTE.Create_vector(blocks, length, row).Create_resized(0, blocks * row)
+        tile = MPI.BYTE.Create_vector(blocks, length, row).Create_resized(
+            0, blocks * row
+        )
         start = rank * length
         firsts = [b * row for b in range(blocks)]
     elif kind == "indexed":
         firsts = [b * row + (rank + b) % size * length for b in range(blocks)]
-        tile = MPI.BYTE.Create_indexed([length] * blocks, firsts).Create_resized(0, blocks * row)
+        tile = MPI.BYTE.Create_indexed([length] * blocks, firsts).Create_resized(
+            0, blocks * row
+        )
     else:
-        tile = MPI.BYTE.Create_subarray([blocks, row], [blocks, length], [0, rank * length])
+        tile = MPI.BYTE.Create_subarray(
+            [blocks, row], [blocks, length], [0, rank * length]
+        )
         firsts = [b * row + rank * length for b in range(blocks)]
     return tile.Commit(), [first + i for first in firsts for i in range(length)], start
 
@@ -60,7 +71,10 @@ for turn in range(turns):
         file.Write(data)
     else:
         file.Iwrite_at(begin, data).Wait()
-    where = [shift + (i // len(places)) * tile.extent + places[i % len(places)] for i in range(begin, begin + count)]
+    where = [
+        shift + (i // len(places)) * tile.extent + places[i % len(places)]
+        for i in range(begin, begin + count)
+    ]
     for at, octets in comm.allgather((where, data.tobytes())):
         end = max(at, default=-1) + 1
         model = np.concatenate([model, np.zeros(max(0, end - len(model)), "B")])
@@ -69,11 +83,18 @@ for turn in range(turns):
     found = np.fromfile(path, "B")
     assert found.tobytes() == model.tobytes(), (turn, way, len(found), len(model))
     begin, count = mine.randint(0, 3 * len(places)), mine.randint(0, 3 * len(places))
-    where = [shift + (i // len(places)) * tile.extent + places[i % len(places)] for i in range(begin, begin + count)]
+    where = [
+        shift + (i // len(places)) * tile.extent + places[i % len(places)]
+        for i in range(begin, begin + count)
+    ]
     expected = model[[at for at in where if at < len(model)]]
     room, status = np.full(count, 0, "B"), MPI.Status()
     (file.Read_at_all if client or way % 2 else file.Read_at)(begin, room, status)
-    assert status.Get_count(MPI.BYTE) == len(expected), (turn, status.Get_count(MPI.BYTE), len(expected))
+    assert status.Get_count(MPI.BYTE) == len(expected), (
+        turn,
+        status.Get_count(MPI.BYTE),
+        len(expected),
+    )
     assert (room[: len(expected)] == expected).all(), turn
     comm.Barrier()
     if alike.random() < 0.2:

@@ -1,4 +1,4 @@
-"""What Finalize does to the attributes of COMM_SELF (MPI 4.1, 11.2.4); rank 0 prints it.
+"""The effect of Finalize on the attributes of COMM_SELF (MPI 4.1, 11.2.4); rank 0 prints it.
 
 ``implicit``: the end of the program finalizes.
 """
@@ -15,7 +15,10 @@ def deleted(comm: MPI.Comm, keyval: int, value: object) -> None:
     """A delete function may communicate."""
     total = world.allreduce(1) + own.sendrecv(1, 0)
     if rank == 0:
-        print(f"{value} {comm == own} {total - world.size} {MPI.Is_finalized()}", flush=True)
+        print(
+            f"{value} {comm == own} {total - world.size} {MPI.Is_finalized()}",
+            flush=True,
+        )
     if value == "fails":
         raise ValueError("told, and Finalize goes on")
 

@@ -49,23 +49,40 @@ def names() -> None:
     """Names travel as MPI_CNAME, as pickles and as octets, and what is none is refused."""
     receiver = port(3)
     name = receiver.Get_lco_name()
-    assert pickle.loads(pickle.dumps(name)) == name and type(pickle.loads(pickle.dumps(name))) is MPI.LcoName
-    assert MPI.CNAME.Get_size() == len(name) and name.meaning().key.hex() not in repr(name)
+    assert (
+        pickle.loads(pickle.dumps(name)) == name
+        and type(pickle.loads(pickle.dumps(name))) is MPI.LcoName
+    )
+    assert MPI.CNAME.Get_size() == len(name) and name.meaning().key.hex() not in repr(
+        name
+    )
     all_of_them = bytearray(size * len(name))
     world.Allgather([name, 1, MPI.CNAME], [all_of_them, 1, MPI.CNAME])
     out = MPI.Create_local()
     assert (out.Num_send_slots(), out.Num_receive_slots()) == (0, 0)
     out.Add_send_slots(all_of_them, [2] * size)
     out.Add_send_slots([name], [1])
-    assert (out.Num_send_slots(), out.Num_receive_slots(), receiver.Num_receive_slots()) == (size + 1, 0, 3)
+    assert (
+        out.Num_send_slots(),
+        out.Num_receive_slots(),
+        receiver.Num_receive_slots(),
+    ) == (size + 1, 0, 3)
     assert out.Get_size() == size and out.Get_rank() == rank
-    assert MPI.Comm() == MPI.COMM_NULL and out != receiver and out == MPI.Lco.fromhandle(out.handle)
-    refused(lambda: out.Add_send_slots([bytes(name)[:-1]]), "no name of an LCO")
-    refused(lambda: MPI.LcoName(b"x" * len(name)), "no name of an LCO or of a slot")
+    assert (
+        MPI.Comm() == MPI.COMM_NULL
+        and out != receiver
+        and out == MPI.Lco.fromhandle(out.handle)
+    )
+    refused(lambda: out.Add_send_slots([bytes(name)[:-1]]), "not a name of an LCO")
+    refused(lambda: MPI.LcoName(b"x" * len(name)), "not a name of an LCO or of a slot")
     foreign = bytearray(name)
     foreign[4:20] = bytes(16)
     refused(lambda: out.Add_send_slots([foreign]), "of no process of this job")
-    for wrong in (lambda: out.send(1, size + 1), lambda: receiver.recv(source=3), lambda: out.Probe(0)):
+    for wrong in (
+        lambda: out.send(1, size + 1),
+        lambda: receiver.recv(source=3),
+        lambda: out.Probe(0),
+    ):
         try:
             wrong()
         except MPI.Exception as failure:
@@ -84,7 +101,11 @@ def point_to_point() -> None:
         for send in (out.Isend, out.Issend):
             request = send(data, 0, n)
             receiver.Recv(place, 0, n, status)
-            assert place == want and (status.Get_count(), status.source, status.tag) == (n, 0, n)
+            assert place == want and (
+                status.Get_count(),
+                status.source,
+                status.tag,
+            ) == (n, 0, n)
             request.Wait()
         receiving = receiver.Irecv(place, MPI.ANY_SOURCE, MPI.ANY_TAG)
         out.Send_init(data, 0, 5).Start()
@@ -103,7 +124,10 @@ def point_to_point() -> None:
     request = out.Isend([values, MPI.DOUBLE], 0)
     several = array.array("d", [0.0] * 3000)
     receiver.Recv([several, MPI.DOUBLE], 0, status=status)
-    assert several == array.array("d", [left + 0.5] * 3000) and status.Get_count(MPI.DOUBLE) == 3000
+    assert (
+        several == array.array("d", [left + 0.5] * 3000)
+        and status.Get_count(MPI.DOUBLE) == 3000
+    )
     request.Wait()
     request = out.isend({"rank": rank}, 0, 1)
     assert receiver.recv(source=0, tag=1) == {"rank": left}
@@ -142,7 +166,9 @@ def many_to_one() -> None:
         for _ in range(2 * size * 20):
             came[(status.source, receiver.recv(status=status))[0]] += []
             came[status.source].append(status.tag)
-        assert {slot: tags for slot, tags in came.items() if tags} == {s: list(range(20)) for s in range(2 * size)}
+        assert {slot: tags for slot, tags in came.items() if tags} == {
+            s: list(range(20)) for s in range(2 * size)
+        }
         assert receiver.Num_attached() == 2 * size
     world.Barrier()
     for out in outs:
@@ -177,7 +203,10 @@ def later() -> None:
             request.Wait()
             results.append(True)
         except MPI.Exception as failure:
-            assert failure.Get_error_class() == MPI.ERR_PORT and "does not exist yet" in str(failure)
+            assert (
+                failure.Get_error_class() == MPI.ERR_PORT
+                and "does not exist yet" in str(failure)
+            )
             results.append(False)
     fit = sum(results)
     assert 100 < fit < 200 and results == [True] * fit + [False] * (200 - fit), fit
@@ -196,7 +225,9 @@ def later() -> None:
 def gone() -> None:
     """A name cannot outlive its LCO unnoticed."""
     receiver, out = ring()
-    name = world.sendrecv(receiver.Get_lco_name(), (rank - 1) % size, source=(rank + 1) % size)
+    name = world.sendrecv(
+        receiver.Get_lco_name(), (rank - 1) % size, source=(rank + 1) % size
+    )
     out.send("received", 0)
     assert receiver.recv() == "received"
     world.Barrier()
@@ -204,7 +235,9 @@ def gone() -> None:
     waiting = out.Issend(b"lost", 0)
     world.Barrier()
     receiver.Free()
-    refused(waiting.Wait, "that LCO was freed; of 3 messages sent there, 1 were received")
+    refused(
+        waiting.Wait, "that LCO was freed; of 3 messages sent there, 1 were received"
+    )
     refused(lambda: out.send(1, 0), "was freed")
     refused(lambda: out.Send(bytes(LONG), 0), "was freed")
     refused(lambda: sender(name).send(1, 0), "was freed")
@@ -248,24 +281,35 @@ def collectives() -> None:
     assert (none == MPI.COMM_NULL) == bool(rank)
     for each in (comm, again):
         assert each.allreduce(rank) == size * (size - 1) // 2
-        data = array.array("d", range(5000)) if rank == size - 1 else array.array("d", [0.0] * 5000)
+        data = (
+            array.array("d", range(5000))
+            if rank == size - 1
+            else array.array("d", [0.0] * 5000)
+        )
         each.Bcast([data, MPI.DOUBLE], root=size - 1)
         assert data == array.array("d", range(5000))
         into = array.array("i", [0] * size)
         each.Allgather([array.array("i", [rank]), MPI.INT], [into, MPI.INT])
         assert list(into) == list(range(size))
         total = array.array("d", [0.0] * 2)
-        each.Allreduce([array.array("d", [rank, 1.0]), MPI.DOUBLE], [total, MPI.DOUBLE], MPI.SUM)
+        each.Allreduce(
+            [array.array("d", [rank, 1.0]), MPI.DOUBLE], [total, MPI.DOUBLE], MPI.SUM
+        )
         assert list(total) == [size * (size - 1) / 2, size]
         assert each.scan(1) == rank + 1
-        assert each.alltoall([(rank, to) for to in range(size)]) == [(of, rank) for of in range(size)]
+        assert each.alltoall([(rank, to) for to in range(size)]) == [
+            (of, rank) for of in range(size)
+        ]
     ranks = [r for r in range(size) if r % 2 == rank % 2]
     assert half.allgather(rank) == ranks[::-1]
     lone = port(2)
     try:
         lone.Barrier()
     except MPI.Exception as failure:
-        assert failure.Get_error_class() == MPI.ERR_COMM and "that form a communicator" in str(failure)
+        assert (
+            failure.Get_error_class() == MPI.ERR_COMM
+            and "that form a communicator" in str(failure)
+        )
     else:
         raise AssertionError("a channel had a barrier")
     for each in (half, again, comm):
@@ -280,9 +324,15 @@ def intercommunicator() -> None:
     place = groups[side].index(rank)
     comm = port(len(groups[1 - side]))
     everybody = world.allgather(comm.Get_lco_name())
-    comm.Add_send_slots([everybody[r] for r in groups[1 - side]], [place] * len(groups[1 - side]))
-    requests = [comm.isend((rank, other), i) for i, other in enumerate(groups[1 - side])]
-    assert [comm.recv(source=i) for i in range(len(groups[1 - side]))] == [(r, rank) for r in groups[1 - side]]
+    comm.Add_send_slots(
+        [everybody[r] for r in groups[1 - side]], [place] * len(groups[1 - side])
+    )
+    requests = [
+        comm.isend((rank, other), i) for i, other in enumerate(groups[1 - side])
+    ]
+    assert [comm.recv(source=i) for i in range(len(groups[1 - side]))] == [
+        (r, rank) for r in groups[1 - side]
+    ]
     MPI.Request.waitall(requests)
 
 
@@ -291,8 +341,14 @@ def graph() -> None:
     for seed in range(5):
         same = random.Random(seed)
         where = [same.randrange(size) for _ in range(12)]
-        edges = [(same.randrange(12), same.randrange(12), same.randrange(3)) for _ in range(40)]
-        traffic = [(same.randrange(len(edges)), same.choice([0, 10, 5000, 20_000])) for _ in range(120)]
+        edges = [
+            (same.randrange(12), same.randrange(12), same.randrange(3))
+            for _ in range(40)
+        ]
+        traffic = [
+            (same.randrange(len(edges)), same.choice([0, 10, 5000, 20_000]))
+            for _ in range(120)
+        ]
         lcos = {i: MPI.Create_local() for i, owner in enumerate(where) if owner == rank}
         parts = world.allgather({i: lco.Get_lco_name() for i, lco in lcos.items()})
         known = {i: name for part in parts for i, name in part.items()}
@@ -307,7 +363,9 @@ def graph() -> None:
         requests = []
         for number, (e, n) in enumerate(traffic):
             if e in at:
-                requests.append(lcos[edges[e][0]].isend((number, bytes(n)), at[e], number % 7))
+                requests.append(
+                    lcos[edges[e][0]].isend((number, bytes(n)), at[e], number % 7)
+                )
         if not seed % 2:
             for lco in lcos.values():
                 lco.Add_receive_slots(3)
@@ -318,7 +376,11 @@ def graph() -> None:
             for _ in due:
                 number, data = lco.recv(status=status)
                 e, n = sizes.pop(number)
-                assert (len(data), status.source, status.tag) == (n, edges[e][2], number % 7)
+                assert (len(data), status.source, status.tag) == (
+                    n,
+                    edges[e][2],
+                    number % 7,
+                )
                 assert last[e] < number, "overtaken"
                 last[e] = number
             assert not sizes and not lco.Iprobe()

@@ -14,8 +14,14 @@ def listening() -> set[str]:
     for path in Path("/proc/self/fd").iterdir():
         if path.is_symlink():  # the descriptor of the listing itself is gone
             own.add(str(path.readlink()))
-    lines = (line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:])
-    return {words[1] for words in lines if words[3] == "0A" and f"socket:[{words[9]}]" in own}
+    lines = (
+        line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]
+    )
+    return {
+        words[1]
+        for words in lines
+        if words[3] == "0A" and f"socket:[{words[9]}]" in own
+    }
 
 
 before = listening()

@@ -20,7 +20,9 @@ def calls(operation):
 
 def expect(what, operation, phases):
     made, _ = calls(operation)
-    assert not own or made == phases, f"{what} at rank {world.rank}: {made} calls, not {phases}"
+    assert not own or made == phases, (
+        f"{what} at rank {world.rank}: {made} calls, not {phases}"
+    )
 
 
 one, all_of = numpy.full(3, world.rank + 1.0), numpy.zeros(3)
@@ -31,7 +33,9 @@ expect("allreduce", lambda: world.Allreduce(one, all_of), 2)
 assert (all_of == sum(range(1, world.size + 1))).all()
 expect("allreduce at home", lambda: home.Allreduce(MPI.IN_PLACE, one.copy()), 1)
 everybody = numpy.zeros(world.size, "i")
-expect("allgather", lambda: world.Allgather(numpy.array([world.rank], "i"), everybody), 2)
+expect(
+    "allgather", lambda: world.Allgather(numpy.array([world.rank], "i"), everybody), 2
+)
 assert list(everybody) == list(range(world.size))
 
 # Several under way at once, of several communicators, while a message waits to be received.
@@ -46,19 +50,25 @@ assert [int(into[0]) for into in sums] == [world.size, home.size] * 3
 assert world.recv(source=(world.rank - 1) % world.size) == "note"
 note.wait()
 
-# What no library knows: an operation of the program's own, pairs, and elements of other widths.
+# Values that no library knows: own operations, pairs, and elements of other widths.
 
 
 def times(invec, inoutvec, datatype):
     """Multiply, as an operation of the program's own."""
-    numpy.multiply(numpy.frombuffer(invec, "d"), numpy.frombuffer(inoutvec, "d"), numpy.frombuffer(inoutvec, "d"))
+    numpy.multiply(
+        numpy.frombuffer(invec, "d"),
+        numpy.frombuffer(inoutvec, "d"),
+        numpy.frombuffer(inoutvec, "d"),
+    )
 
 
 product = MPI.Op.Create(times, True)
 twos = numpy.full(1, 2.0)
 world.Allreduce(twos.copy(), twos, product)
 assert twos[0] == 2.0**world.size
-pair = numpy.array([(world.rank % 2, world.rank)], numpy.dtype([("a", "f8"), ("b", "i4")], align=True))
+pair = numpy.array(
+    [(world.rank % 2, world.rank)], numpy.dtype([("a", "f8"), ("b", "i4")], align=True)
+)
 found = numpy.zeros_like(pair)
 world.Allreduce([pair, 1, MPI.DOUBLE_INT], [found, 1, MPI.DOUBLE_INT], MPI.MAXLOC)
 assert tuple(found[0]) == (1.0, 1)

@@ -60,9 +60,13 @@ for turn in range(2):  # the second time, all that the first one made is gone
     merged.Sendrecv(sent, (merged.rank + 1) % merged.size, 5, received, before, 5)
     assert np.array_equal(received, np.arange(200_000, dtype="d") * before)
     part = merged.Split(merged.rank % 2, -merged.rank)
-    assert part.allgather(merged.rank) == sorted(range(merged.rank % 2, merged.size, 2), reverse=True)
+    assert part.allgather(merged.rank) == sorted(
+        range(merged.rank % 2, merged.size, 2), reverse=True
+    )
     halves = inter.Split(0, -world.rank)
-    assert halves.allgather(world.rank) == list(reversed(range(inter.Get_remote_size())))
+    assert halves.allgather(world.rank) == list(
+        reversed(range(inter.Get_remote_size()))
+    )
     group = inter.Get_group()
     some = inter.Create(group.Incl([0]))
     if world.rank == 0:
@@ -72,7 +76,9 @@ for turn in range(2):  # the second time, all that the first one made is gone
     assert world.allreduce(1) == world.size  # the job goes on as before
     equal = inter.Merge()  # no flag: an order that all agree on
     assert equal.bcast(equal.rank == 0 and role, 0) in ("accept", "connect")
-    assert sorted(equal.allgather((role, world.rank))) == sorted(theirs + [(role, r) for r in range(world.size)])
+    assert sorted(equal.allgather((role, world.rank))) == sorted(
+        theirs + [(role, r) for r in range(world.size)]
+    )
     for comm in (equal, halves, part, merged):
         comm.Free()
     inter.Disconnect()

@@ -27,7 +27,9 @@ def raw() -> str:
     if me == size - 1:
         octets = bytearray(4)
         world.Recv([octets, 4, MPI.BYTE], 0, 1)
-        return "native" if int.from_bytes(octets, sys.byteorder) == VALUE else "external32"
+        return (
+            "native" if int.from_bytes(octets, sys.byteorder) == VALUE else "external32"
+        )
     return ""
 
 
@@ -36,7 +38,10 @@ def around(code: str, datatype: MPI.Datatype) -> None:
     mine, got = np.array([me + 1, 2, 3], code), np.zeros(3, code)
     status = MPI.Status()
     world.Sendrecv([mine, datatype], right, 2, [got, datatype], left, 2, status)
-    assert got.tolist() == [left + 1, 2, 3] and status.Get_count(datatype) == 3, (code, got)
+    assert got.tolist() == [left + 1, 2, 3] and status.Get_count(datatype) == 3, (
+        code,
+        got,
+    )
     assert status.Get_elements(datatype) == 3
     request = world.Isend([mine, datatype], right, 3)
     world.Probe(left, 3, status)
@@ -50,8 +55,12 @@ def around(code: str, datatype: MPI.Datatype) -> None:
     world.Recv([got, datatype], left, 5)
     MPI.Detach_buffer()
     assert got.tolist() == [left + 1, 2, 3]
-    pair = datatype.Create_contiguous(1).Commit()  # a persistent request goes on without the handle
-    sending, receiving = world.Send_init([mine, 3, pair], right, 6), world.Recv_init([got, 3, pair], left, 6)
+    # A persistent request goes on without the handle
+    pair = datatype.Create_contiguous(1).Commit()
+    sending, receiving = (
+        world.Send_init([mine, 3, pair], right, 6),
+        world.Recv_init([got, 3, pair], left, 6),
+    )
     pair.Free()
     for i in range(2):
         mine[1] = i
@@ -70,10 +79,17 @@ def collectives(code: str, datatype: MPI.Datatype) -> None:
         world.Allgather([np.full(count, me, code), datatype], [gathered, datatype])
         assert (gathered.reshape(size, count) == np.arange(size)[:, None]).all()
         swapped = np.zeros(size * count, code)
-        world.Alltoall([np.repeat(np.arange(size) + 10 * me, count).astype(code), datatype], [swapped, datatype])
-        assert (swapped.reshape(size, count) == (10 * np.arange(size) + me)[:, None]).all()
+        world.Alltoall(
+            [np.repeat(np.arange(size) + 10 * me, count).astype(code), datatype],
+            [swapped, datatype],
+        )
+        assert (
+            swapped.reshape(size, count) == (10 * np.arange(size) + me)[:, None]
+        ).all()
         world.Alltoall(MPI.IN_PLACE, [swapped, datatype])
-        assert (swapped.reshape(size, count) == (10 * me + np.arange(size))[:, None]).all()
+        assert (
+            swapped.reshape(size, count) == (10 * me + np.arange(size))[:, None]
+        ).all()
         total = np.zeros(count, code)
         world.Allreduce([np.full(count, me, code), datatype], [total, datatype])
         assert (total == size * (size - 1) // 2).all()
@@ -89,7 +105,8 @@ def packed_and_typed() -> None:
     assert MPI.INT.Pack(ints, buffer, 0, world) == len(buffer)
     got = np.zeros(2, "i")
     world.Sendrecv([buffer, MPI.PACKED], right, 7, got, left, 7)
-    if size == 2:  # else the neighbour may be of the same client, where messages are native whatever the others have
+    # Else the neighbour may be of the same client, where messages are native anyway
+    if size == 2:
         assert got.tolist() == [left, -5]
     into = bytearray(len(buffer))
     world.Sendrecv(ints, right, 8, [into, MPI.PACKED], left, 8)
@@ -104,19 +121,37 @@ def packed_and_typed() -> None:
 def pairs_and_records() -> None:
     extreme = np.zeros(1, [("value", "d"), ("index", "i4")])
     mine = np.array([(float(me), me)], extreme.dtype)
-    aligned = np.dtype({"names": ["value", "index"], "formats": ["f8", "i4"], "offsets": [0, 8], "itemsize": 16})
+    aligned = np.dtype(
+        {
+            "names": ["value", "index"],
+            "formats": ["f8", "i4"],
+            "offsets": [0, 8],
+            "itemsize": 16,
+        }
+    )
     best = np.zeros(1, aligned)
-    world.Allreduce([mine.astype(aligned), 1, MPI.DOUBLE_INT], [best, 1, MPI.DOUBLE_INT], MPI.MAXLOC)
+    world.Allreduce(
+        [mine.astype(aligned), 1, MPI.DOUBLE_INT], [best, 1, MPI.DOUBLE_INT], MPI.MAXLOC
+    )
     assert best["index"][0] == size - 1
     column = MPI.DOUBLE.Create_vector(3, 1, 4).Commit()
     table, got = np.arange(12.0) + 100 * me, np.zeros(12)
     world.Sendrecv([table, 1, column], right, 9, [got, 1, column], left, 9)
-    assert got[::4].tolist() == [100 * left, 100 * left + 4, 100 * left + 8] and not got[1:4].any()
+    assert (
+        got[::4].tolist() == [100 * left, 100 * left + 4, 100 * left + 8]
+        and not got[1:4].any()
+    )
     column.Free()
 
 
 form = world.bcast(raw(), size - 1)
-for code, datatype in (("i", MPI.INT), ("d", MPI.DOUBLE), ("l", MPI.LONG), ("g", MPI.LONG_DOUBLE), ("b", MPI.INT8_T)):
+for code, datatype in (
+    ("i", MPI.INT),
+    ("d", MPI.DOUBLE),
+    ("l", MPI.LONG),
+    ("g", MPI.LONG_DOUBLE),
+    ("b", MPI.INT8_T),
+):
     around(code, datatype)
     collectives(code, datatype)
 packed_and_typed()

@@ -67,7 +67,12 @@ def lengths_in_all_modes() -> None:
 
 def cancelled_before_it_is_matched() -> None:
     """Only unmatched sends to another client can be cancelled; then they never were."""
-    for nbytes, mode in ((0, comm.Issend), (5, comm.Issend), (LONG, comm.Isend), (LONG, comm.Issend)):
+    for nbytes, mode in (
+        (0, comm.Issend),
+        (5, comm.Issend),
+        (LONG, comm.Isend),
+        (LONG, comm.Issend),
+    ):
         lost = mode(pattern(nbytes, rank), right, 3)
         lost.Cancel()
         if remote(right):
@@ -127,7 +132,10 @@ def cancelled_while_it_is_matched() -> None:
 
 def cancelled_one_of_many() -> None:
     """The others arrive whole and in order, whichever is taken back."""
-    sends = [comm.Issend(pattern(nbytes, rank, i), right, 5) for i, nbytes in enumerate([3, LONG, 5, LONG, 7])]
+    sends = [
+        comm.Issend(pattern(nbytes, rank, i), right, 5)
+        for i, nbytes in enumerate([3, LONG, 5, LONG, 7])
+    ]
     statuses = [MPI.Status() for _ in sends]
     for i in (1, 2):
         sends[i].Cancel()
@@ -162,11 +170,17 @@ def cancelled_receive() -> None:
 def probes() -> None:
     sends = []
     for nbytes in SIZES:
-        sends += [comm.Isend(pattern(nbytes, rank, salt), right, 7) for salt in range(4)]
+        sends += [
+            comm.Isend(pattern(nbytes, rank, salt), right, 7) for salt in range(4)
+        ]
     for nbytes in SIZES:
         status = MPI.Status()
         comm.Probe(left, MPI.ANY_TAG, status)
-        assert (status.source, status.tag, status.Get_count(MPI.BYTE)) == (left, 7, nbytes)
+        assert (status.source, status.tag, status.Get_count(MPI.BYTE)) == (
+            left,
+            7,
+            nbytes,
+        )
         got = np.empty(nbytes, np.uint8)
         comm.Recv(got, left, 7)
         assert (got == pattern(nbytes, left, 0)).all()
@@ -180,9 +194,15 @@ def probes() -> None:
         assert status.Get_count(MPI.BYTE) == nbytes
         request = later.Irecv(got)  # the later of two, first
         request.Wait(status)
-        assert status.Get_count(MPI.BYTE) == nbytes and (got == pattern(nbytes, left, 2)).all()
+        assert (
+            status.Get_count(MPI.BYTE) == nbytes
+            and (got == pattern(nbytes, left, 2)).all()
+        )
         message.Recv(got, status)
-        assert status.Get_count(MPI.BYTE) == nbytes and (got == pattern(nbytes, left, 1)).all()
+        assert (
+            status.Get_count(MPI.BYTE) == nbytes
+            and (got == pattern(nbytes, left, 1)).all()
+        )
         comm.Recv(got, left, 7)
         assert (got == pattern(nbytes, left, 3)).all()
     MPI.Request.Waitall(sends)
@@ -202,7 +222,11 @@ def many_long_ones_both_ways() -> None:
     """All to all, the receives posted in another order than the messages come in."""
     others = [r for r in range(size) if r != rank]
     count = 5
-    data = {(r, i): pattern(LONG + i, rank, 10 * r + i) for r in others for i in range(count)}
+    data = {
+        (r, i): pattern(LONG + i, rank, 10 * r + i)
+        for r in others
+        for i in range(count)
+    }
     half = [(r, i) for r in others for i in range(count) if i % 2]
     rest = [key for key in data if key not in half]
     got = {(r, i): np.empty(LONG + i, np.uint8) for r, i in data}
@@ -225,7 +249,11 @@ def persistent_requests() -> None:
         assert MPI.Request.Testall([*sends, *receives])  # inactive ones are complete
         status = MPI.Status()
         sends[0].Wait(status)
-        assert (status.source, status.tag, status.count) == (MPI.ANY_SOURCE, MPI.ANY_TAG, 0)
+        assert (status.source, status.tag, status.count) == (
+            MPI.ANY_SOURCE,
+            MPI.ANY_TAG,
+            0,
+        )
         for turn in range(3):
             MPI.Prequest.Startall(receives)
             raises(MPI.ERR_REQUEST, receives[0].Start)

@@ -5,7 +5,9 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 rng = np.random.default_rng(99)
-numbers = rng.standard_normal((comm.size, 500)) * 10.0 ** rng.integers(-12, 12, (comm.size, 500))
+numbers = rng.standard_normal((comm.size, 500)) * 10.0 ** rng.integers(
+    -12, 12, (comm.size, 500)
+)
 mine = numbers[comm.rank]
 
 results = []

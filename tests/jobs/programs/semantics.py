@@ -31,7 +31,24 @@ def modes_and_sizes() -> None:
 
 
 def types() -> None:
-    for dtype in ("b", "h", "i", "l", "q", "B", "H", "I", "L", "Q", "f", "d", "F", "D", "?", "g"):
+    for dtype in (
+        "b",
+        "h",
+        "i",
+        "l",
+        "q",
+        "B",
+        "H",
+        "I",
+        "L",
+        "Q",
+        "f",
+        "d",
+        "F",
+        "D",
+        "?",
+        "g",
+    ):
         data = np.arange(5).astype(dtype)
         got = np.zeros(5, dtype)
         comm.Sendrecv(data, right, 1, got, left, 1)
@@ -54,7 +71,8 @@ def wildcards_and_order() -> None:
             source, tag = status.source, status.tag
             value = comm.recv(source=source, tag=tag)
             assert value == (source, tag)
-            assert tag == seen[source] + 1  # messages of one pair do not overtake each other
+            # Messages of one pair do not overtake each other
+            assert tag == seen[source] + 1
             seen[source] = tag
         assert not comm.Iprobe()
     else:
@@ -116,7 +134,11 @@ def buffers() -> None:
     taken = np.empty(size, "i")
     comm.Alltoall(given, taken)
     assert taken.tolist() == [100 * i + rank for i in range(size)]
-    for op, want in ((MPI.MAX, size - 1), (MPI.MIN, 0), (MPI.BOR, np.bitwise_or.reduce(np.arange(size)))):
+    for op, want in (
+        (MPI.MAX, size - 1),
+        (MPI.MIN, 0),
+        (MPI.BOR, np.bitwise_or.reduce(np.arange(size))),
+    ):
         result = np.empty(1, "i")
         comm.Allreduce(np.array([rank], "i"), result, op)
         assert result[0] == want
@@ -128,19 +150,32 @@ def buffers() -> None:
 
 def objects() -> None:
     assert comm.bcast({"from": 0} if rank == 0 else None) == {"from": 0}
-    assert comm.gather(rank * "x", root=size - 1) == (["x" * r for r in range(size)] if rank == size - 1 else None)
-    assert comm.scatter([str(r) for r in range(size)] if rank == 0 else None) == str(rank)
+    assert comm.gather(rank * "x", root=size - 1) == (
+        ["x" * r for r in range(size)] if rank == size - 1 else None
+    )
+    assert comm.scatter([str(r) for r in range(size)] if rank == 0 else None) == str(
+        rank
+    )
     assert comm.allgather((rank,)) == [(r,) for r in range(size)]
-    assert comm.alltoall([(rank, r) for r in range(size)]) == [(r, rank) for r in range(size)]
+    assert comm.alltoall([(rank, r) for r in range(size)]) == [
+        (r, rank) for r in range(size)
+    ]
     assert comm.allreduce(str(rank)) == "".join(str(r) for r in range(size))
     assert comm.reduce(rank, MPI.MAX, 1) == (size - 1 if rank == 1 else None)
     assert comm.allreduce([rank], lambda a, b: a + b) == list(range(size))
 
 
 def communicators() -> None:
-    clients, mine = comm.Get_attr(MPI.IMPI_CLIENT_SIZE), comm.Get_attr(MPI.IMPI_CLIENT_COLOR)
+    clients, mine = (
+        comm.Get_attr(MPI.IMPI_CLIENT_SIZE),
+        comm.Get_attr(MPI.IMPI_CLIENT_COLOR),
+    )
     assert clients == int(sys.argv[1])
-    hosts = [int(host) for host in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(range(size))
+    hosts = (
+        [int(host) for host in sys.argv[2].split(",")]
+        if len(sys.argv) > 2
+        else list(range(size))
+    )
     assert comm.Get_attr(MPI.IMPI_HOST_SIZE) == len(set(hosts))
     assert comm.Get_attr(MPI.IMPI_HOST_COLOR) == hosts[rank]
     local = comm.Split(mine, rank)
@@ -163,7 +198,15 @@ def communicators() -> None:
     assert comm.Get_attr(MPI.TAG_UB) >= 32767
 
 
-for check in (modes_and_sizes, types, wildcards_and_order, completion, buffers, objects, communicators):
+for check in (
+    modes_and_sizes,
+    types,
+    wildcards_and_order,
+    completion,
+    buffers,
+    objects,
+    communicators,
+):
     check()
     comm.Barrier()
 if rank == 0:

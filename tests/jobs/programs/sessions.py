@@ -19,7 +19,10 @@ def fails(error_class: int, call, *args) -> None:
 
 def sessions() -> None:
     session = MPI.Session.Init()
-    assert [session.Get_nth_pset(n) for n in range(session.Get_num_psets())] == ["mpi://WORLD", "mpi://SELF"]
+    assert [session.Get_nth_pset(n) for n in range(session.Get_num_psets())] == [
+        "mpi://WORLD",
+        "mpi://SELF",
+    ]
     assert session.Get_pset_info("mpi://world").Get("mpi_size") == str(comm.size)
     group = MPI.Group.Create_from_session_pset(session, "mpi://WORLD")
     made = MPI.Intracomm.Create_from_group(group)
@@ -28,7 +31,9 @@ def sessions() -> None:
     fails(MPI.ERR_ARG, session.Create_group, "mpi://MOON")
     fails(MPI.ERR_ARG, session.Get_nth_pset, 2)
     seen = []
-    handler = MPI.Session.Create_errhandler(lambda owner, code: seen.append((owner == session, code)))
+    handler = MPI.Session.Create_errhandler(
+        lambda owner, code: seen.append((owner == session, code))
+    )
     session.Set_errhandler(handler)
     session.Call_errhandler(MPI.ERR_TAG)
     assert seen == [(True, MPI.ERR_TAG)]
@@ -80,13 +85,16 @@ def session_buffers() -> None:
 def handlers() -> None:
     seen = []
     mine = comm.Dup()
-    handler = MPI.Comm.Create_errhandler(lambda owner, code: seen.append((owner == mine, code)))
+    handler = MPI.Comm.Create_errhandler(
+        lambda owner, code: seen.append((owner == mine, code))
+    )
     mine.Set_errhandler(handler)
     copy = mine.Dup()
     handler.Free()
     mine.Call_errhandler(MPI.ERR_RANK)
     assert seen == [(True, MPI.ERR_RANK)]
-    assert copy.Get_errhandler() == MPI.ERRORS_RETURN != mine.Get_errhandler()  # as mpi4py has it
+    # As mpi4py has it
+    assert copy.Get_errhandler() == MPI.ERRORS_RETURN != mine.Get_errhandler()
     fails(MPI.ERR_ERRHANDLER, mine.Set_errhandler, MPI.ERRHANDLER_NULL)
     copy.Free()
     mine.Free()

@@ -21,7 +21,7 @@ def refused(call, code):
         raise AssertionError(f"{call} was not refused")
 
 
-# Who is on the node: as many as the test says, of one client.
+# The procs of the node: as many as the test says, all of one client.
 clients = node.allgather(world.Get_attr(MPI.IMPI_CLIENT_COLOR))
 assert set(clients) == {clients[0]}
 assert size == int(sys.argv[1]), size
@@ -38,7 +38,10 @@ if me == size - 1:
     array[:] = np.arange(100)
 win.Fence()
 assert array.sum() == 4950
-assert win.Get_attr(MPI.WIN_SIZE) == (800 if me == 0 else 0) and win.flavor == MPI.WIN_FLAVOR_SHARED
+assert (
+    win.Get_attr(MPI.WIN_SIZE) == (800 if me == 0 else 0)
+    and win.flavor == MPI.WIN_FLAVOR_SHARED
+)
 assert win.Shared_query(MPI.PROC_NULL)[0].address == buffer.address
 assert MPI.Group.Compare(win.group, node.group) == MPI.IDENT
 refused(lambda: win.Shared_query(size), MPI.ERR_RANK)
@@ -71,7 +74,9 @@ win.Flush_all()
 win.Unlock_all()
 node.Barrier()
 assert array[1:3].tolist() == [1 + 200 * size, 2 + 200 * size]
-assert sorted(ticket for row in node.allgather(tickets) for ticket in row) == [3 + i for i in range(100 * size)]
+assert sorted(ticket for row in node.allgather(tickets) for ticket in row) == [
+    3 + i for i in range(100 * size)
+]
 node.Barrier()
 
 # A proc that waits for a lock serves its messages.
@@ -118,31 +123,41 @@ refused(lambda: win.Shared_query(0), MPI.ERR_WIN)
 # Contiguous by default: the memory of the ranks is one array.
 win = MPI.Win.Allocate_shared(8 * (me + 1), 4 + me, comm=node)
 count = size * (size + 1) // 2
-whole = np.ndarray(buffer=MPI.memory.fromaddress(win.Shared_query(0)[0].address, 8 * count), dtype="d", shape=(count,))
+whole = np.ndarray(
+    buffer=MPI.memory.fromaddress(win.Shared_query(0)[0].address, 8 * count),
+    dtype="d",
+    shape=(count,),
+)
 mine = np.ndarray(buffer=win.tomemory(), dtype="d", shape=(me + 1,))
 mine[:] = me
 win.Sync()
 node.Barrier()
 win.Sync()
 assert whole.tolist() == [rank for rank in range(size) for _ in range(rank + 1)]
-assert [win.Shared_query(rank)[1] for rank in range(size)] == [4 + rank for rank in range(size)]
+assert [win.Shared_query(rank)[1] for rank in range(size)] == [
+    4 + rank for rank in range(size)
+]
 win.Lock_all(MPI.MODE_NOCHECK)
 win.Get(one, size - 1)
 win.Unlock_all()
 assert one[0] == size - 1
 win.Free()
-win = MPI.Win.Allocate_shared(1, 1, MPI.Info.Create({"alloc_shared_noncontig": "true"}), node)
+win = MPI.Win.Allocate_shared(
+    1, 1, MPI.Info.Create({"alloc_shared_noncontig": "true"}), node
+)
 assert win.Get_attr(MPI.WIN_BASE) % 4096 == 0
 win.Free()
 win = MPI.Win.Allocate_shared(0, comm=node)
 assert len(win.tomemory()) == len(win.Shared_query(MPI.PROC_NULL)[0]) == 0
 win.Free()
 
-# What one proc cannot do, no proc does.
+# If one proc cannot make the window, no proc makes it.
 last = me == size - 1
 refused(lambda: MPI.Win.Allocate_shared(-1 if last else 8, comm=node), MPI.ERR_SIZE)
 refused(lambda: MPI.Win.Allocate_shared(8, 0 if last else 1, comm=node), MPI.ERR_DISP)
-refused(lambda: MPI.Win.Allocate_shared(1 << 60 if last else 8, comm=node), MPI.ERR_NO_MEM)
+refused(
+    lambda: MPI.Win.Allocate_shared(1 << 60 if last else 8, comm=node), MPI.ERR_NO_MEM
+)
 if hasattr(MPI, "IMPI_CLIENT_SIZE"):
     from impi.rank.api.windows.shared import SharedFile
 

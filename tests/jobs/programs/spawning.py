@@ -31,10 +31,17 @@ def talked(children):
 codes: list[int] = []
 talked(world.Spawn(sys.executable, [__file__, "one"], maxprocs=2, errcodes=codes))
 assert codes == [0, 0]
-infos = [MPI.Info.Create({"impi_vendor": "pure"}), MPI.Info.Create({"impi_vendor": "mpich"})]
+infos = [
+    MPI.Info.Create({"impi_vendor": "pure"}),
+    MPI.Info.Create({"impi_vendor": "mpich"}),
+]
 argv = [[__file__, "two"], [__file__, "three"]]
-talked(world.Spawn_multiple([sys.executable] * 2, argv, [1, 2], infos, root=world.size - 1))
-self_made = MPI.COMM_SELF.Spawn(sys.executable, [__file__, "four"]) if world.rank == 0 else None
+talked(
+    world.Spawn_multiple([sys.executable] * 2, argv, [1, 2], infos, root=world.size - 1)
+)
+self_made = (
+    MPI.COMM_SELF.Spawn(sys.executable, [__file__, "four"]) if world.rank == 0 else None
+)
 if self_made is not None:
     assert self_made.allgather(("parent", 0)) == [("child", 0)]
     self_made.send("hello", 0)
@@ -50,7 +57,9 @@ except MPI.Exception as failure:
 name = world.bcast(MPI.Open_port() if world.rank == 0 else None)
 part = world.Split(world.rank > 0)
 inter = part.Accept(name) if world.rank == 0 else part.Connect(name)
-assert inter.allgather(world.rank) == ([*range(1, world.size)] if world.rank == 0 else [0])
+assert inter.allgather(world.rank) == (
+    [*range(1, world.size)] if world.rank == 0 else [0]
+)
 inter.Disconnect()
 if world.rank == 0:
     MPI.Close_port(name)
@@ -64,7 +73,10 @@ if world.rank < 2:
     assert pair.Get_size() == pair.Get_remote_size() == 1
     assert pair.sendrecv(world.rank, 0, source=0) == 1 - world.rank
     pair.Disconnect()
-for wrong in (lambda: MPI.Close_port("impi:127.0.0.1:1:00"), lambda: world.Connect("impi:127.0.0.1:1:00")):
+for wrong in (
+    lambda: MPI.Close_port("impi:127.0.0.1:1:00"),
+    lambda: world.Connect("impi:127.0.0.1:1:00"),
+):
     try:
         wrong()
     except MPI.Exception as failure:
@@ -73,7 +85,11 @@ for wrong in (lambda: MPI.Close_port("impi:127.0.0.1:1:00"), lambda: world.Conne
         raise AssertionError
 # One number, one word and one object are those of every program; what does not fit is refused.
 if world.rank == 0:
-    talked(MPI.COMM_SELF.Spawn_multiple([sys.executable] * 2, [[__file__, "five"]] * 2, 1, MPI.INFO_NULL))
+    talked(
+        MPI.COMM_SELF.Spawn_multiple(
+            [sys.executable] * 2, [[__file__, "five"]] * 2, 1, MPI.INFO_NULL
+        )
+    )
     for arguments in (
         (sys.executable, None, [1], [MPI.INFO_NULL]),
         ([sys.executable], [["a"], ["b"]], [1], [MPI.INFO_NULL]),

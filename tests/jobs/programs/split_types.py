@@ -1,4 +1,4 @@
-"""Sizes of what Split_type makes of COMM_WORLD, by split type and hint; rank 0 prints them.
+"""Sizes of Split_type's communicators from COMM_WORLD, by split type and hint; rank 0 prints them.
 
 ``psets``: process sets, too, which MPICH does not know.
 """
@@ -8,7 +8,11 @@ import sys
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-HINTS = [{}, {"other": "mpi_shared_memory"}, *({"mpi_hw_resource_type": name} for name in ("mpi_shared_memory", "no"))]
+HINTS = [
+    {},
+    {"other": "mpi_shared_memory"},
+    *({"mpi_hw_resource_type": name} for name in ("mpi_shared_memory", "no")),
+]
 if "psets" in sys.argv:
     HINTS += [{"mpi_pset_name": name} for name in ("mpi://WORLD", "mpi://self", "no")]
 
@@ -19,7 +23,9 @@ def sizes(comm: MPI.Comm, split_type: int, info: MPI.Info) -> list[int]:
     size = part.size if part else 0
     assert not part or split_type != MPI.COMM_TYPE_HW_UNGUIDED or size < comm.size
     if part:
-        assert part.rank == sorted(part.allgather(world.rank), reverse=True).index(world.rank)
+        assert part.rank == sorted(part.allgather(world.rank), reverse=True).index(
+            world.rank
+        )
         part.Free()
     return comm.allgather(size)
 
@@ -36,6 +42,8 @@ for name in ("SHARED", "HW_UNGUIDED", "HW_GUIDED", "RESOURCE_GUIDED"):
     found = sizes(world, split_type, MPI.INFO_NULL)
     if world.rank == 0:
         print(name, "INFO_NULL", found)
-some = sizes(world, MPI.UNDEFINED if world.rank == 0 else MPI.COMM_TYPE_SHARED, MPI.INFO_NULL)
+some = sizes(
+    world, MPI.UNDEFINED if world.rank == 0 else MPI.COMM_TYPE_SHARED, MPI.INFO_NULL
+)
 if world.rank == 0:
     print("UNDEFINED", some)

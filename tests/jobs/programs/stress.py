@@ -21,7 +21,16 @@ def order(rng: random.Random) -> None:
     plan = []
     for number in range(12):
         source, dest = rng.sample(range(size), 2)
-        plan.append((number, source, dest, rng.randrange(2), rng.choice([24, 100, 1000, 1024, MOST]), rng.randrange(4)))
+        plan.append(
+            (
+                number,
+                source,
+                dest,
+                rng.randrange(2),
+                rng.choice([24, 100, 1000, 1024, MOST]),
+                rng.randrange(4),
+            )
+        )
     wild, early = [rng.random() < 0.5 for _ in range(size)], rng.random() < 0.5
     mine = [m for m in plan if m[2] == rank]
     places = [np.zeros(MOST, np.uint8) for _ in mine]
@@ -30,7 +39,9 @@ def order(rng: random.Random) -> None:
     def post() -> list[MPI.Request]:
         if wild[rank]:
             return [comm.Irecv(place, MPI.ANY_SOURCE, MPI.ANY_TAG) for place in places]
-        return [comm.Irecv(place, m[1], m[3]) for place, m in zip(places, mine, strict=True)]
+        return [
+            comm.Irecv(place, m[1], m[3]) for place, m in zip(places, mine, strict=True)
+        ]
 
     receives = post() if early else []
     sends, kept = [], []
@@ -42,7 +53,11 @@ def order(rng: random.Random) -> None:
             if mode == 3 and early:
                 comm.Ssend(data, dest, tag)
             else:
-                sends.append((comm.Isend, comm.Issend, comm.Ibsend, comm.Isend)[mode](data, dest, tag))
+                sends.append(
+                    (comm.Isend, comm.Issend, comm.Ibsend, comm.Isend)[mode](
+                        data, dest, tag
+                    )
+                )
     receives = receives or post()
     MPI.Request.Waitall(receives, statuses)
     MPI.Request.Waitall(sends)

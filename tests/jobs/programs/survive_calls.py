@@ -33,7 +33,7 @@ def pending() -> list[str]:
 
 
 def after() -> list[str]:
-    """What was sent before the loss can be received, and then no more."""
+    """Messages from before the loss can be received, and no later ones."""
     found = [ended(lambda: comm.Barrier())]
     comm.Recv(short, victim, 5)
     return [*found, short.decode(), ended(lambda: comm.Recv(short, victim, 5))]
@@ -43,13 +43,30 @@ CALLS = {
     "recv": lambda: [ended(lambda: comm.Recv(short, victim))],
     "object": lambda: [ended(lambda: comm.recv(source=victim))],
     "any": lambda: [ended(lambda: comm.Recv(short, MPI.ANY_SOURCE))],
-    "any_object": lambda: [ended(lambda: comm.recv(source=MPI.ANY_SOURCE)), f"acknowledged {comm.Ack_failed()}"],
+    "any_object": lambda: [
+        ended(lambda: comm.recv(source=MPI.ANY_SOURCE)),
+        f"acknowledged {comm.Ack_failed()}",
+    ],
     "long_send": lambda: [ended(lambda: comm.Send(long, victim))],
     "ssend": lambda: [ended(lambda: comm.Ssend(short, victim))],
     "long_recv": lambda: [ended(lambda: comm.Recv(long, victim, 4))],
-    "sendrecv": lambda: [ended(lambda: comm.Sendrecv(short, victim, 0, bytearray(8), victim))],
-    "waitany": lambda: [ended(lambda: MPI.Request.Waitany([comm.Irecv(short, victim), comm.Irecv(long, victim)]))],
-    "waitall": lambda: [ended(lambda: MPI.Request.Waitall([comm.Irecv(short, victim), comm.Irecv(long, victim)]))],
+    "sendrecv": lambda: [
+        ended(lambda: comm.Sendrecv(short, victim, 0, bytearray(8), victim))
+    ],
+    "waitany": lambda: [
+        ended(
+            lambda: MPI.Request.Waitany(
+                [comm.Irecv(short, victim), comm.Irecv(long, victim)]
+            )
+        )
+    ],
+    "waitall": lambda: [
+        ended(
+            lambda: MPI.Request.Waitall(
+                [comm.Irecv(short, victim), comm.Irecv(long, victim)]
+            )
+        )
+    ],
     "probe": lambda: [ended(lambda: comm.Probe(victim))],
     "probe_any": lambda: [ended(lambda: comm.Probe())],
     "barrier": lambda: [ended(comm.Barrier)],
@@ -57,7 +74,9 @@ CALLS = {
     "ibarrier": lambda: [ended(lambda: comm.Ibarrier().Wait())],
     "dup": lambda: [ended(comm.Dup)],
     "split": lambda: [ended(lambda: comm.Split(0))],
-    "persistent": lambda: [ended(lambda: comm.Recv_init(short, victim).Start() or comm.Barrier())],
+    "persistent": lambda: [
+        ended(lambda: comm.Recv_init(short, victim).Start() or comm.Barrier())
+    ],
     "pending": pending,
     "after": after,
 }

@@ -38,7 +38,10 @@ def main() -> None:
         try:
             total = comm.allreduce(world.rank + 1)
         except MPI.Exception as failure:
-            assert failure.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED), failure
+            assert failure.Get_error_class() in (
+                MPI.ERR_PROC_FAILED,
+                MPI.ERR_REVOKED,
+            ), failure
             fine = False
             comm.Revoke()
         if agreed(comm, fine):

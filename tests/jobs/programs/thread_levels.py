@@ -18,7 +18,10 @@ if sys.argv[1:] != ["alone"]:
     eps = world.Create_endpoints(2)
     levels.append(MPI.Query_thread())
     sums: list[int] = []
-    threads = [threading.Thread(target=lambda ep=ep: sums.append(ep.allreduce(ep.rank))) for ep in eps]
+    threads = [
+        threading.Thread(target=lambda ep=ep: sums.append(ep.allreduce(ep.rank)))
+        for ep in eps
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

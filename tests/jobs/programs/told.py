@@ -37,12 +37,32 @@ def bad_sum(x: object, y: object) -> object:
 Comm = MPI.Intracomm
 Call = Callable[[Comm], object]
 
-# What it is called, what is right, what the culprit does, and the error class that the others get.
+# Name, the right call, the culprit's call, and the error class that the others get.
 MISTAKES: list[tuple[str, Call, Call, int]] = [
-    ("Bcast", lambda c: c.Bcast(ints(1), 2), lambda c: c.Bcast(ints(1), 99), MPI.ERR_ROOT),
-    ("Bcast", lambda c: c.Bcast(ints(1), CULPRIT), lambda c: c.Bcast([ints(1), 2, MPI.INT], CULPRIT), MPI.ERR_BUFFER),
-    ("bcast", lambda c: c.bcast(None, CULPRIT), lambda c: c.bcast(lambda: 0, CULPRIT), MPI.ERR_OTHER),
-    ("Gather", lambda c: c.Gather(ints(1), ints(size), 0), lambda c: c.Gather(swapped(), None, 0), MPI.ERR_OTHER),
+    (
+        "Bcast",
+        lambda c: c.Bcast(ints(1), 2),
+        lambda c: c.Bcast(ints(1), 99),
+        MPI.ERR_ROOT,
+    ),
+    (
+        "Bcast",
+        lambda c: c.Bcast(ints(1), CULPRIT),
+        lambda c: c.Bcast([ints(1), 2, MPI.INT], CULPRIT),
+        MPI.ERR_BUFFER,
+    ),
+    (
+        "bcast",
+        lambda c: c.bcast(None, CULPRIT),
+        lambda c: c.bcast(lambda: 0, CULPRIT),
+        MPI.ERR_OTHER,
+    ),
+    (
+        "Gather",
+        lambda c: c.Gather(ints(1), ints(size), 0),
+        lambda c: c.Gather(swapped(), None, 0),
+        MPI.ERR_OTHER,
+    ),
     (
         "Allgather",
         lambda c: c.Allgather(ints(1), ints(size)),
@@ -55,7 +75,12 @@ MISTAKES: list[tuple[str, Call, Call, int]] = [
         lambda c: c.Scatter(None, ints(1), CULPRIT),
         MPI.ERR_OTHER,
     ),
-    ("alltoall", lambda c: c.alltoall([0] * size), lambda c: c.alltoall([0]), MPI.ERR_OTHER),
+    (
+        "alltoall",
+        lambda c: c.alltoall([0] * size),
+        lambda c: c.alltoall([0]),
+        MPI.ERR_OTHER,
+    ),
     (
         "Allreduce",
         lambda c: c.Allreduce(ints(1), ints(1)),
@@ -74,11 +99,31 @@ MISTAKES: list[tuple[str, Call, Call, int]] = [
         lambda c: c.Iallreduce(ints(1), swapped()).Wait(),
         MPI.ERR_OTHER,
     ),
-    ("Ibarrier", lambda c: c.Ibarrier().Wait(), lambda c: c.Ibcast(ints(1), -9).Wait(), MPI.ERR_ROOT),
-    ("Scan", lambda c: c.Scan(ints(1), ints(1)), lambda c: c.Scan(ints(1), ints(1), MPI.OP_NULL), MPI.ERR_OP),
+    (
+        "Ibarrier",
+        lambda c: c.Ibarrier().Wait(),
+        lambda c: c.Ibcast(ints(1), -9).Wait(),
+        MPI.ERR_ROOT,
+    ),
+    (
+        "Scan",
+        lambda c: c.Scan(ints(1), ints(1)),
+        lambda c: c.Scan(ints(1), ints(1), MPI.OP_NULL),
+        MPI.ERR_OP,
+    ),
     ("Split", lambda c: c.Split(0), lambda c: c.Split(-9), MPI.ERR_ARG),
-    ("Create", lambda c: c.Create(c.Get_group()), lambda c: c.Create(MPI.GROUP_NULL), MPI.ERR_GROUP),
-    ("Create_cart", lambda c: c.Create_cart([size]), lambda c: c.Create_cart([0]), MPI.ERR_DIMS),
+    (
+        "Create",
+        lambda c: c.Create(c.Get_group()),
+        lambda c: c.Create(MPI.GROUP_NULL),
+        MPI.ERR_GROUP,
+    ),
+    (
+        "Create_cart",
+        lambda c: c.Create_cart([size]),
+        lambda c: c.Create_cart([0]),
+        MPI.ERR_DIMS,
+    ),
     ("Dup", lambda c: c.Dup(), lambda c: c.Bcast(ints(1), 99), MPI.ERR_ROOT),
     ("Free", lambda c: c.Dup().Free(), lambda c: c.Bcast(ints(1), 99), MPI.ERR_ROOT),
 ]
@@ -90,7 +135,9 @@ def started(c: Comm, root: int) -> None:
     request.Wait()
 
 
-MISTAKES.append(("Bcast_init", lambda c: started(c, 0), lambda c: started(c, 99), MPI.ERR_ROOT))
+MISTAKES.append(
+    ("Bcast_init", lambda c: started(c, 0), lambda c: started(c, 99), MPI.ERR_ROOT)
+)
 
 
 def check(name: str, right: Call, wrong: Call, error: int, *, late: bool) -> None:
@@ -114,7 +161,10 @@ def check(name: str, right: Call, wrong: Call, error: int, *, late: bool) -> Non
                 assert f"rank {CULPRIT} failed in " in str(told), (name, told)
     assert isinstance(following, MPI.Exception), (name, failure, following)
     # Messages pass, and so another communicator can be made of it.
-    assert comm.sendrecv(me, (me + 1) % size, 3, None, (me - 1) % size, 3) == (me - 1) % size
+    assert (
+        comm.sendrecv(me, (me + 1) % size, 3, None, (me - 1) % size, 3)
+        == (me - 1) % size
+    )
     another = comm.Create_group(comm.Get_group())
     assert another.allgather(me) == list(range(size))
     another.Free()
@@ -135,7 +185,13 @@ check(
     MPI.ERR_OTHER,
     late=False,
 )
-check("allreduce", lambda c: c.allreduce(1, bad_sum), lambda c: c.allreduce(1, bad_sum), MPI.ERR_OTHER, late=False)
+check(
+    "allreduce",
+    lambda c: c.allreduce(1, bad_sum),
+    lambda c: c.allreduce(1, bad_sum),
+    MPI.ERR_OTHER,
+    late=False,
+)
 
 
 def alike() -> None:
@@ -143,7 +199,10 @@ def alike() -> None:
     comm = world.Dup()
     for i in range(20):
         failure = outcome(lambda: comm.Bcast(ints(1), 99))
-        assert isinstance(failure, MPI.Exception) and failure.Get_error_class() == MPI.ERR_ROOT
+        assert (
+            isinstance(failure, MPI.Exception)
+            and failure.Get_error_class() == MPI.ERR_ROOT
+        )
         if i % 3 == 0:
             assert comm.allgather(me) == list(range(size))
         if i % 3 == 1:
@@ -163,10 +222,16 @@ def between_two_groups() -> None:
     culprit = not low and both.rank == 0
     failure = outcome(lambda: both.Bcast(data, 99 if culprit else root))
     following = None
-    while following is None:  # only the other group need have come to it: it is told before the next, at the latest
+    # Only the other group need have come to it: it is told before the next, at the latest
+    while following is None:
         following = outcome(both.Barrier)
-    assert isinstance(following, MPI.Exception) and following.Get_error_class() == MPI.ERR_ROOT, (failure, following)
-    assert f"rank 0 (rank {size // 2} of MPI_COMM_WORLD) failed in Bcast" in str(following)
+    assert (
+        isinstance(following, MPI.Exception)
+        and following.Get_error_class() == MPI.ERR_ROOT
+    ), (failure, following)
+    assert f"rank 0 (rank {size // 2} of MPI_COMM_WORLD) failed in Bcast" in str(
+        following
+    )
     both.Free()
     local.Free()
 
@@ -177,7 +242,11 @@ def the_handler_is_called_where_it_is_told() -> None:
     comm = world.Dup()
     comm.Set_errhandler(handler)
     handler.Free()
-    outcome(lambda: comm.Allreduce(ints(1), ints(1), MPI.OP_NULL if me == CULPRIT else MPI.SUM))
+    outcome(
+        lambda: comm.Allreduce(
+            ints(1), ints(1), MPI.OP_NULL if me == CULPRIT else MPI.SUM
+        )
+    )
     assert seen == [MPI.ERR_OP]
     comm.Free()
 

@@ -31,7 +31,10 @@ def movement(comm: MPI.Comm, count: int) -> None:
         # Blocks of the receive buffer may be longer than what comes: pieces have gaps between them.
         roomy = np.zeros((comm.size, count + 3))
         comm.Allgather(own.copy(), roomy)
-        assert (roomy[:, :count].ravel() == everything).all(), ("allgather into longer blocks", count)
+        assert (roomy[:, :count].ravel() == everything).all(), (
+            "allgather into longer blocks",
+            count,
+        )
         roomy[:] = 0
         comm.Alltoall([everything, count, MPI.DOUBLE], [roomy, count + 3, MPI.DOUBLE])
         assert (roomy[:, :count] == own).all(), ("alltoall into longer blocks", count)
@@ -44,7 +47,11 @@ def movement(comm: MPI.Comm, count: int) -> None:
         pieces = np.arange(count * comm.size, dtype="i")
         mine = np.zeros(count, "i")
         comm.Scatter(pieces if comm.rank == root else None, mine, root)
-        assert (mine == pieces[comm.rank * count : (comm.rank + 1) * count]).all(), ("scatter", count, root)
+        assert (mine == pieces[comm.rank * count : (comm.rank + 1) * count]).all(), (
+            "scatter",
+            count,
+            root,
+        )
 
 
 def reductions(comm: MPI.Comm, count: int) -> None:
@@ -62,7 +69,11 @@ def reductions(comm: MPI.Comm, count: int) -> None:
     for root in range(comm.size):
         got[:] = -1
         comm.Reduce(mine, got, root=root)
-        assert (got == (total if comm.rank == root else -1)).all(), ("reduce", count, root)
+        assert (got == (total if comm.rank == root else -1)).all(), (
+            "reduce",
+            count,
+            root,
+        )
     request = comm.Iallreduce(mine, got)
     request.Wait()
     assert (got == total).all(), ("iallreduce", count)
@@ -98,7 +109,9 @@ reordered = comm.Split(0, -rank)
 movement(reordered, 50)
 reductions(reordered, 50)
 reordered.Free()
-colour = comm.Get_attr(MPI.IMPI_CLIENT_COLOR) if hasattr(MPI, "IMPI_CLIENT_COLOR") else 0
+colour = (
+    comm.Get_attr(MPI.IMPI_CLIENT_COLOR) if hasattr(MPI, "IMPI_CLIENT_COLOR") else 0
+)
 local = comm.Split(colour, rank)
 movement(local, 50)
 reductions(local, 50)
@@ -108,6 +121,8 @@ from impi.protocol.decisions import BY_SPECIFICATION  # noqa: E402
 from impi.rank.api import runtime  # noqa: E402
 
 decisions = runtime.engine().job.decisions
-assert {None: "plain", BY_SPECIFICATION: "specified"}.get(decisions, "tuned") == sys.argv[1]
+assert {None: "plain", BY_SPECIFICATION: "specified"}.get(
+    decisions, "tuned"
+) == sys.argv[1]
 if rank == 0:
     print("all right")

@@ -15,7 +15,9 @@ other = 1 - world.rank
 wrong = []
 
 
-def telling(body: Callable[[], object], come: threading.Event, module: str = "") -> threading.Thread:
+def telling(
+    body: Callable[[], object], come: threading.Event, module: str = ""
+) -> threading.Thread:
     """Return a thread that says when it comes into a module of the engine."""
 
     def profile(frame: FrameType, _: str, __: object) -> None:
@@ -38,20 +40,29 @@ def blocking() -> list[threading.Thread]:
         come.wait()
         world.send(None, other, 1)
 
-    return [telling(lambda: world.recv(source=other, tag=1), come), threading.Thread(target=send)]
+    return [
+        telling(lambda: world.recv(source=other, tag=1), come),
+        threading.Thread(target=send),
+    ]
 
 
 def accepting() -> list[threading.Thread]:
     """Let a thread wait in Accept while another one tells the name of the port."""
     if world.rank:
-        return [threading.Thread(target=lambda: MPI.COMM_SELF.Connect(world.recv(source=0)).Disconnect())]
+        return [
+            threading.Thread(
+                target=lambda: MPI.COMM_SELF.Connect(world.recv(source=0)).Disconnect()
+            )
+        ]
     port, come = MPI.Open_port(), threading.Event()
 
     def tell() -> None:
         come.wait()
         world.send(port, 1)
 
-    waiting = telling(lambda: MPI.COMM_SELF.Accept(port).Disconnect(), come, "job.visitors")
+    waiting = telling(
+        lambda: MPI.COMM_SELF.Accept(port).Disconnect(), come, "job.visitors"
+    )
     return [waiting, threading.Thread(target=tell)]
 
 
@@ -72,7 +83,9 @@ def polling() -> list[threading.Thread]:
     return [threading.Thread(target=exchange, args=(tag,)) for tag in (1, 2, 3)]
 
 
-running = {"accepting": accepting, "blocking": blocking, "polling": polling}[sys.argv[1]]()
+running = {"accepting": accepting, "blocking": blocking, "polling": polling}[
+    sys.argv[1]
+]()
 for thread in running:
     thread.start()
 for thread in running:

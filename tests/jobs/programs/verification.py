@@ -25,7 +25,9 @@ def refused(call: Callable[[], object], error: int, *sentences: str) -> None:
         call()
     except MPI.Exception as raised:
         assert raised.Get_error_class() == error, raised
-        assert str(raised).partition(": VERIFY ")[2] == "; VERIFY ".join(sentences), raised
+        assert str(raised).partition(": VERIFY ")[2] == "; VERIFY ".join(sentences), (
+            raised
+        )
     else:
         raise AssertionError(f"nobody said {sentences}")
     three.Barrier()
@@ -33,7 +35,11 @@ def refused(call: Callable[[], object], error: int, *sentences: str) -> None:
 
 def examples() -> None:
     refused(
-        lambda: three.Gather(ints(1), ints(3), 0) if rank == 0 else three.Scatter(ints(3), ints(1), 0),
+        lambda: (
+            three.Gather(ints(1), ints(3), 0)
+            if rank == 0
+            else three.Scatter(ints(3), ints(1), 0)
+        ),
         MPI.ERR_OTHER,
         "MPI_SCATTER(1): call inconsistent with call to MPI_Gather by 0",
         "MPI_SCATTER(2): call inconsistent with call to MPI_Gather by 0",
@@ -49,7 +55,11 @@ def examples() -> None:
         "MPI_ALLTOALLV(1): sendsize[0]=0 < expected recvsize(0)[1]=4",
         "MPI_ALLTOALLV(2): sendsize[0]=0 < expected recvsize(0)[2]=8",
     )
-    refused(lambda: three.Alltoallv(wrong, [ints(3), [0, 1, 2], None, MPI.INT]), MPI.ERR_COUNT, *sentences)
+    refused(
+        lambda: three.Alltoallv(wrong, [ints(3), [0, 1, 2], None, MPI.INT]),
+        MPI.ERR_COUNT,
+        *sentences,
+    )
 
 
 def example_of_two_groups() -> None:
@@ -73,7 +83,10 @@ def example_of_two_groups() -> None:
     try:
         both.Merge(not low and both.rank == 0)
     except MPI.Exception as raised:
-        assert "VERIFY MPI_INTERCOMM_MERGE(1): high False inconsistent with high True of 0" in str(raised), raised
+        assert (
+            "VERIFY MPI_INTERCOMM_MERGE(1): high False inconsistent with high True of 0"
+            in str(raised)
+        ), raised
     else:
         raise AssertionError("high went unnoticed")
     both.Merge(low).Free()
@@ -90,7 +103,9 @@ def arguments() -> None:
         f"MPI_{upper}: op MPI_MAX inconsistent with op MPI_SUM of 0",
     )
     refused(
-        lambda: three.Allreduce(np.zeros(1, "f" if odd else "i"), np.zeros(1, "f" if odd else "i")),
+        lambda: three.Allreduce(
+            np.zeros(1, "f" if odd else "i"), np.zeros(1, "f" if odd else "i")
+        ),
         MPI.ERR_TYPE,
         f"MPI_{upper}: datatype float32 inconsistent with datatype int32 of 0",
     )
@@ -120,7 +135,9 @@ def arguments() -> None:
         persistent.Start()
         persistent.Wait()
 
-    refused(again, MPI.ERR_COUNT, "MPI_BCAST_INIT(1): recvsize=12 > expected sendsize(0)=8")
+    refused(
+        again, MPI.ERR_COUNT, "MPI_BCAST_INIT(1): recvsize=12 > expected sendsize(0)=8"
+    )
     refused(
         lambda: three.Reduce_scatter(ints(3), ints(1), None if odd else [1, 1, 1]),
         MPI.ERR_ARG,
@@ -200,16 +217,29 @@ def info() -> None:
 
 
 def right_calls() -> None:
-    """Nobody is refused what is right."""
+    """Right calls are not refused."""
     data = np.full(size, rank, "i")
     for comm in (three, three.Dup()):
         for root in range(size):
             comm.Bcast(data, root)
-            comm.Gather(MPI.IN_PLACE if rank == root else ints(1), ints(size) if rank == root else None, root)
+            comm.Gather(
+                MPI.IN_PLACE if rank == root else ints(1),
+                ints(size) if rank == root else None,
+                root,
+            )
             comm.Scatter(ints(size), MPI.IN_PLACE if rank == root else ints(1), root)
-            comm.Gatherv(ints(rank), [ints(size), [0, 1, 2][:size]] if rank == root else None, root)
+            comm.Gatherv(
+                ints(rank),
+                [ints(size), [0, 1, 2][:size]] if rank == root else None,
+                root,
+            )
             comm.Scatterv([ints(size), [0, 1, 2][:size]], ints(rank), root)
-            comm.Reduce(MPI.IN_PLACE if rank == root else ints(2), ints(2) if rank == root else None, MPI.SUM, root)
+            comm.Reduce(
+                MPI.IN_PLACE if rank == root else ints(2),
+                ints(2) if rank == root else None,
+                MPI.SUM,
+                root,
+            )
             comm.scatter(range(size), root)
             comm.reduce(1, lambda a, b: a + b, root)
         comm.Allgather(MPI.IN_PLACE, data)
@@ -227,8 +257,14 @@ def right_calls() -> None:
         op = MPI.Op.Create(lambda a, b, t: None, commute=False)
         comm.Allreduce(ints(1), ints(1), op)
         pair = np.zeros(1, dtype=[("value", "f8"), ("index", "i4"), ("pad", "i4")])
-        comm.Allreduce([pair, MPI.DOUBLE_INT], [pair.copy(), MPI.DOUBLE_INT], MPI.MAXLOC)
-        requests = [comm.Ibarrier(), comm.Iallreduce(ints(1), ints(1)), comm.Ibcast(data, 1)]
+        comm.Allreduce(
+            [pair, MPI.DOUBLE_INT], [pair.copy(), MPI.DOUBLE_INT], MPI.MAXLOC
+        )
+        requests = [
+            comm.Ibarrier(),
+            comm.Iallreduce(ints(1), ints(1)),
+            comm.Ibcast(data, 1),
+        ]
         MPI.Request.Waitall(requests)
         copy, request = comm.Idup()
         request.Wait()
@@ -248,7 +284,9 @@ def right_calls() -> None:
     ring.Neighbor_allgather(ints(1), ints(2))
     ring.Disconnect()
     three.Split_type(MPI.COMM_TYPE_SHARED).Free()
-    three.Create(three.Get_group().Incl([0])) if rank == 0 else three.Create(three.Get_group().Excl([0]))
+    three.Create(three.Get_group().Incl([0])) if rank == 0 else three.Create(
+        three.Get_group().Excl([0])
+    )
 
 
 if size == 3:

@@ -31,7 +31,12 @@ def made(flavor):
         return MPI.Win.Create(memory, 8, comm=comm), memory, [0] * size, 8
     if flavor == "allocate":
         window = MPI.Win.Allocate(AREA * 8, 8, comm=comm)
-        return window, np.frombuffer(memoryview(window.tomemory()), np.int64), [0] * size, 8
+        return (
+            window,
+            np.frombuffer(memoryview(window.tomemory()), np.int64),
+            [0] * size,
+            8,
+        )
     window, memory = MPI.Win.Create_dynamic(comm=comm), np.zeros(AREA, np.int64)
     window.Attach(memory)
     return window, memory, comm.allgather(MPI.Get_address(memory)), 1
@@ -78,7 +83,9 @@ def model(memories, drawn):
         elif kind == "long":
             memory[first : first + LONG] = np.arange(LONG) * values[0]
         elif kind == "accumulate":
-            memory[first : first + n] = op[1](np.array(values), memory[first : first + n])
+            memory[first : first + n] = op[1](
+                np.array(values), memory[first : first + n]
+            )
         else:
             brought.append(memory[first : first + n].copy())
             if kind == "exchange":
@@ -131,7 +138,11 @@ def run(window, base, unit, kind, program):
         return result
     if kind == "groups":
         world = comm.Get_group()
-        origins = [origin for origin in range(size) if any(access[1] == me for access in program[origin])]
+        origins = [
+            origin
+            for origin in range(size)
+            if any(access[1] == me for access in program[origin])
+        ]
         window.Post(world.Incl(origins))
         window.Start(world.Incl(targets))
         result = perform(window, base, unit, mine, False)
@@ -145,7 +156,10 @@ def run(window, base, unit, kind, program):
     else:
         result = ([], [])
         for access in mine:
-            window.Lock(access[1], MPI.LOCK_EXCLUSIVE if kind == "exclusive" else MPI.LOCK_SHARED)
+            window.Lock(
+                access[1],
+                MPI.LOCK_EXCLUSIVE if kind == "exclusive" else MPI.LOCK_SHARED,
+            )
             arrays, keep = perform(window, base, unit, [access], True)
             if access[3][0] % 2:
                 window.Flush(access[1])
@@ -172,11 +186,26 @@ for flavor in FLAVORS:
         arrays, keep = run(window, base, unit, kind, program)
         due = [model(memories, drawn) for drawn in program][me]
         for found, right in zip(arrays, due, strict=True):
-            assert (found == right).all(), (flavor, epoch, kind, found, right, program[me])
+            assert (found == right).all(), (
+                flavor,
+                epoch,
+                kind,
+                found,
+                right,
+                program[me],
+            )
         window.Lock(me, MPI.LOCK_SHARED) if not fenced else None
         wrong = np.flatnonzero(memory != memories[me])
         window.Unlock(me) if not fenced else None
-        assert not len(wrong), (flavor, epoch, kind, wrong[:5], memory[wrong[:5]], memories[me][wrong[:5]], program)
+        assert not len(wrong), (
+            flavor,
+            epoch,
+            kind,
+            wrong[:5],
+            memory[wrong[:5]],
+            memories[me][wrong[:5]],
+            program,
+        )
         comm.Barrier()
     if fenced:
         window.Fence(MPI.MODE_NOSUCCEED)

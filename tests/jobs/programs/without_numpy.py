@@ -28,7 +28,14 @@ def exchange() -> None:
     for count in (0, 1, 3, 100_000):
         for datatype, code in TYPES:
             into = array(code, bytes(array(code).itemsize * count))
-            comm.Sendrecv([pattern(code, count, rank), datatype], right, 1, [into, datatype], left, 1)
+            comm.Sendrecv(
+                [pattern(code, count, rank), datatype],
+                right,
+                1,
+                [into, datatype],
+                left,
+                1,
+            )
             assert into == pattern(code, count, left), (datatype.name, count)
             # Without a type; with room to spare.
             more = array(code, bytes(array(code).itemsize * (count + 5)))
@@ -48,18 +55,29 @@ def together() -> None:
     comm.Barrier()
     for root in range(size):
         for count in (1, 50_000):
-            values = pattern("d", count, root) if rank == root else array("d", bytes(8 * count))
+            values = (
+                pattern("d", count, root)
+                if rank == root
+                else array("d", bytes(8 * count))
+            )
             comm.Bcast(values, root)
             assert values == pattern("d", count, root)
     all_of_them = array("i", bytes(4 * 3 * size))
     comm.Allgather(pattern("i", 3, rank), all_of_them)
-    assert all_of_them == array("i", [n for source in range(size) for n in pattern("i", 3, source)])
+    assert all_of_them == array(
+        "i", [n for source in range(size) for n in pattern("i", 3, source)]
+    )
 
 
 def reductions() -> None:
     total = array("i", bytes(12))
     comm.Allreduce(array("i", [rank, 2**31 - 1 if rank == 0 else 1, 5]), total, MPI.SUM)
-    assert total.tolist() == [sum(range(size)), (2**31 - 2 + size) % 2**32 - 2**32, 5 * size]  # it wraps, as in C
+    # It wraps, as in C
+    assert total.tolist() == [
+        sum(range(size)),
+        (2**31 - 2 + size) % 2**32 - 2**32,
+        5 * size,
+    ]
     most = array("d", [-rank])
     comm.Allreduce(MPI.IN_PLACE, most, MPI.MAX)
     assert most[0] == 0.0

@@ -1,7 +1,7 @@
 """Wrong use by all ranks alike, on any mpi4py: rank 0 prints each result as JSON.
 
 By case, for each rank: the name of the error class, or of Python's own exception, or "ok"; with the
-argument "handler" a list of that and of what an error handler of the communicator was called with,
+argument "handler" a list of that and of the arguments that the communicator's error handler got,
 too.
 """
 
@@ -14,7 +14,11 @@ from mpi4py import MPI
 
 world = MPI.COMM_WORLD
 me, size = world.rank, world.size
-NAMES = {getattr(MPI, name): name for name in dir(MPI) if name.startswith("ERR_") and name != "ERR_LASTCODE"}
+NAMES = {
+    getattr(MPI, name): name
+    for name in dir(MPI)
+    if name.startswith("ERR_") and name != "ERR_LASTCODE"
+}
 Case = Callable[[], object]
 
 
@@ -141,20 +145,30 @@ CASES: dict[str, Case] = {
     "truncate irecv": from_zero(lambda: comm.irecv(bytearray(2), 0, 7).wait()),
     "truncate Mrecv": from_zero(matched),
     "truncate Recv_init": from_zero(persistent),
-    "truncate Waitany": from_zero(lambda: MPI.Request.Waitany([comm.Irecv(ints(1), 0, 7)])),
+    "truncate Waitany": from_zero(
+        lambda: MPI.Request.Waitany([comm.Irecv(ints(1), 0, 7)])
+    ),
     "truncate Sendrecv": lambda: exchange() if me < 2 else None,
     "truncate Waitall": all_of_three,
     "truncate Bcast": lambda: cut["Bcast"].Bcast(ints(1 if me == 1 else 3), 0),
-    "truncate Gather": lambda: cut["Gather"].Gather(ints(3), ints(size) if me == 1 else None, 1),
-    "truncate Scatter": lambda: cut["Scatter"].Scatter(ints(3 * size) if me == 0 else None, ints(1), 0),
+    "truncate Gather": lambda: cut["Gather"].Gather(
+        ints(3), ints(size) if me == 1 else None, 1
+    ),
+    "truncate Scatter": lambda: cut["Scatter"].Scatter(
+        ints(3 * size) if me == 0 else None, ints(1), 0
+    ),
     # type mismatch
     "type Send": lambda: comm.Send([ints(1), 1, MPI.DATATYPE_NULL], me),
     "type Recv code": lambda: comm.Recv([ints(1), "no such type"], me),
     "type Bcast": lambda: comm.Bcast([ints(1), 1, MPI.DATATYPE_NULL]),
     "type Allreduce two": lambda: comm.Allreduce(ints(1), np.zeros(1, "f")),
-    "type Allreduce op": lambda: comm.Allreduce(np.zeros(1, "f"), np.zeros(1, "f"), MPI.BAND),
+    "type Allreduce op": lambda: comm.Allreduce(
+        np.zeros(1, "f"), np.zeros(1, "f"), MPI.BAND
+    ),
     "type Reduce pair": lambda: comm.Reduce(ints(1), ints(1), MPI.MAXLOC),
-    "type Iallreduce window": lambda: comm.Iallreduce(ints(1), ints(1), MPI.REPLACE).Wait(),
+    "type Iallreduce window": lambda: comm.Iallreduce(
+        ints(1), ints(1), MPI.REPLACE
+    ).Wait(),
     "type raw Send": lambda: comm.Send([ints(2), 1, raw], me),
     "type raw Recv": lambda: comm.Recv([ints(2), 1, raw], me),
     "type raw Bcast": lambda: comm.Bcast([ints(2), 1, raw]),
@@ -187,7 +201,9 @@ CASES: dict[str, Case] = {
     "count negative type": lambda: MPI.INT.Create_contiguous(-1),
     "count Allreduce two": lambda: comm.Allreduce(ints(1), ints(2)),
     "count Gather blocks": lambda: comm.Gather(ints(1), ints(size + 1), me),
-    "count Gatherv blocks": lambda: comm.Gatherv(ints(1), [ints(size + 1), [1] * (size + 1)], me),
+    "count Gatherv blocks": lambda: comm.Gatherv(
+        ints(1), [ints(size + 1), [1] * (size + 1)], me
+    ),
     "count alltoall": lambda: comm.alltoall([1] * (size + 1)),
     "size Create_cart": lambda: comm.Create_cart([size + 1]),
     "size Compute_dims": lambda: MPI.Compute_dims(7, [2, 0]),
@@ -212,14 +228,18 @@ OVERRUN: dict[str, Case] = {
     "count large Isend": lambda: comm.Isend([ints(1), 2**40, MPI.INT], me),
     "count large Recv": lambda: comm.Recv([ints(1), 5, MPI.INT], me),
     "count large Bcast": lambda: comm.Bcast([ints(1), 5, MPI.INT]),
-    "count large Allreduce": lambda: comm.Allreduce([ints(1), 5, MPI.INT], [ints(1), 5, MPI.INT]),
+    "count large Allreduce": lambda: comm.Allreduce(
+        [ints(1), 5, MPI.INT], [ints(1), 5, MPI.INT]
+    ),
 }
 
 seen: list[tuple[str, str]] = []
 
 
 def handler_of(name: str) -> MPI.Errhandler:
-    return MPI.Comm.Create_errhandler(lambda _, code: seen.append((name, NAMES[MPI.Get_error_class(code)])))
+    return MPI.Comm.Create_errhandler(
+        lambda _, code: seen.append((name, NAMES[MPI.Get_error_class(code)]))
+    )
 
 
 def outcome(case: Case) -> str:

@@ -12,7 +12,9 @@ from impi.lab.backends.docker.backend import DockerBackend
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On loopback ``clean`` need not wait for an engine busy with earlier requests."""
     if not request.node.get_closest_marker("docker"):
         monkeypatch.setattr("impi.lab.backends.lifecycle.cleanup._PAUSE_S", 0.05)
@@ -21,7 +23,9 @@ def short_pauses(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(scope="module")
 def docker() -> DockerBackend:
     if not engine_installed():
-        pytest.skip("no container engine is installed: these tests need one that answers")
+        pytest.skip(
+            "no container engine is installed: these tests need one that answers"
+        )
     try:
         backend = DockerBackend()
     except LabError as error:

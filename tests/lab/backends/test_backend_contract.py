@@ -22,12 +22,19 @@ SLEEPS = ["sleep", "600"]
 
 def fake() -> Backend:
     backend = FakeBackend()
-    backend.commands["sh"] = Completed(argv=tuple(SPEAKS), code=3, stdout=b"said\n", stderr=b"worse\n")
-    backend.commands["sleep"] = Completed(argv=tuple(SLEEPS), code=None, stdout=b"", stderr=b"")
+    backend.commands["sh"] = Completed(
+        argv=tuple(SPEAKS), code=3, stdout=b"said\n", stderr=b"worse\n"
+    )
+    backend.commands["sleep"] = Completed(
+        argv=tuple(SLEEPS), code=None, stdout=b"", stderr=b""
+    )
     return backend
 
 
-@pytest.fixture(scope="module", params=["fake", "loopback", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    scope="module",
+    params=["fake", "loopback", pytest.param("docker", marks=pytest.mark.docker)],
+)
 def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     if request.param == "fake":
         yield fake()
@@ -69,9 +76,15 @@ def test_nodes_are_named_by_client_and_have_addresses_of_their_own(lab: Lab) -> 
 
 def test_access_says_all_that_another_process_needs(backend: Backend, lab: Lab) -> None:
     access = lab.access
-    assert (access.backend, access.run, access.vendors) == (backend.name, "contract", ("pure", "pure"))
+    assert (access.backend, access.run, access.vendors) == (
+        backend.name,
+        "contract",
+        ("pure", "pure"),
+    )
     assert access.topology == SHAPE
-    assert {name: node.address for name, node in access.nodes.items()} == {n.name: n.address for n in nodes_of(lab)}
+    assert {name: node.address for name, node in access.nodes.items()} == {
+        n.name: n.address for n in nodes_of(lab)
+    }
     assert access.environment.keys() == access.nodes.keys()
     assert all("PATH" in env for env in access.environment.values())
     assert access.python
@@ -98,7 +111,9 @@ def test_a_file_is_read_as_it_was_written(lab: Lab) -> None:
     for i, node in enumerate(nodes_of(lab)):
         node.write("folder/file", b"first")
         node.write("folder/file", bytes([i, 0, 255]))
-    assert [node.read("folder/file") for node in nodes_of(lab)] == [bytes([i, 0, 255]) for i in range(3)]
+    assert [node.read("folder/file") for node in nodes_of(lab)] == [
+        bytes([i, 0, 255]) for i in range(3)
+    ]
     home = lab.access.nodes["c0n0"].home
     assert lab.clients[0][0].read(f"{home}/folder/file") == bytes([1, 0, 255])
     assert lab.server.read("folder/nothing") is None
@@ -107,7 +122,12 @@ def test_a_file_is_read_as_it_was_written(lab: Lab) -> None:
 def test_a_command_tells_its_status_and_both_streams(lab: Lab) -> None:
     for node in nodes_of(lab):
         done = run_on(node, SPEAKS, timeout_s=DEADLINE_S)
-        assert (done.argv, done.code, done.stdout, done.stderr) == (tuple(SPEAKS), 3, b"said\n", b"worse\n")
+        assert (done.argv, done.code, done.stdout, done.stderr) == (
+            tuple(SPEAKS),
+            3,
+            b"said\n",
+            b"worse\n",
+        )
     command = lab.server.start(SPEAKS)
     done = command.wait(DEADLINE_S)
     assert (command.poll(), command.stop(), command.stdout()) == (done, done, b"said\n")
@@ -135,7 +155,9 @@ def test_a_command_can_be_stopped(lab: Lab) -> None:
 def test_captures_lie_between_their_canaries(lab: Lab) -> None:
     lab.begin_capture()
     captures = lab.end_capture()
-    assert [capture.node for capture in captures] == ([node.name for node in nodes_of(lab)] if lab.captures else [])
+    assert [capture.node for capture in captures] == (
+        [node.name for node in nodes_of(lab)] if lab.captures else []
+    )
     for capture in captures:
         first, last = capture.canaries
         assert first != last
@@ -156,7 +178,9 @@ def test_a_quiet_lab_has_no_residue(lab: Lab) -> None:
 # -- the life of a lab
 
 
-def test_a_lab_that_is_held_outlives_its_end_and_is_taken_up_again(backend: Backend) -> None:
+def test_a_lab_that_is_held_outlives_its_end_and_is_taken_up_again(
+    backend: Backend,
+) -> None:
     lab = backend.open(["pure", "pure"], SHAPE, run="held")
     name = lab.access.lab
     lab.hold()

@@ -1,4 +1,4 @@
-"""Which backend is taken, and that an engine that was named is never passed over."""
+"""The choice of a backend; an engine that the user names is never passed over."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def broken_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
 
 
-def test_without_an_engine_it_is_local_and_says_so(broken_engine: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_engine_it_is_local_and_says_so(
+    broken_engine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert choose_backend(None).name == "local"
     err = capsys.readouterr().err
     assert err.count("\n") == 1
@@ -29,7 +31,9 @@ def test_local_by_name_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ""
 
 
-def test_an_engine_that_is_named_and_does_not_answer_is_an_error_with_a_cure(broken_engine: None) -> None:
+def test_an_engine_that_is_named_and_does_not_answer_is_an_error_with_a_cure(
+    broken_engine: None,
+) -> None:
     with pytest.raises(LabError, match=r"does not answer.*--backend local"):
         choose_backend("docker")
 

@@ -25,8 +25,15 @@ class Lost:
 
 def test_a_lost_connection_is_the_labs_fault_and_names_the_node() -> None:
     lost: Any = Lost()
-    node = SshNode("c0n0", NodeAccess(address="10.0.0.1", home="/home/mpi"), lost, lambda: "; its worker was drained")
-    with pytest.raises(LabError, match=r"^c0n0: the connection is lost; its worker was drained$"):
+    node = SshNode(
+        "c0n0",
+        NodeAccess(address="10.0.0.1", home="/home/mpi"),
+        lost,
+        lambda: "; its worker was drained",
+    )
+    with pytest.raises(
+        LabError, match=r"^c0n0: the connection is lost; its worker was drained$"
+    ):
         node.read("below/file")
     assert lost.asked == ["/home/mpi/below/file"]
 
@@ -63,4 +70,7 @@ def test_all_have_ended_when_the_first_error_is_raised() -> None:
 def test_impirun_is_told_where_a_library_is_where_there_is_one() -> None:
     sources = {"PYTHONPATH": "/src", "IMPI_VENDORS": "/src/images"}
     assert job_variables("pure", "/src", "") == sources
-    assert job_variables("mpich", "/src", "/opt/mpi") == {**sources, "IMPI_PREFIX_MPICH": "/opt/mpi"}
+    assert job_variables("mpich", "/src", "/opt/mpi") == {
+        **sources,
+        "IMPI_PREFIX_MPICH": "/opt/mpi",
+    }

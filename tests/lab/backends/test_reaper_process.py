@@ -1,4 +1,4 @@
-"""What a reaper holds: it stays, until its time is over or somebody asks for its end."""
+"""A reaper that is held stays until its time is over or somebody asks for its end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def test_what_is_held_stays_until_it_is_let_go(temp):
     lab.hold()
     lab.close()
     backend = LoopbackBackend()
-    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [(lab.access.lab, "running")]  # we live
+    # We live
+    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [
+        (lab.access.lab, "running")
+    ]
     assert is_held(lab.access.lab)
     other = backend.open(["pure", "pure"], TWO, run="other")
     assert other.server.address != address  # its addresses are still its own
@@ -42,12 +45,14 @@ def test_what_is_held_stays_until_it_is_let_go(temp):
     again.close()
     assert not is_held(lab.access.lab)
     assert list(temp.iterdir()) == []
-    with pytest.raises(LabError, match="not there any more"):
+    with pytest.raises(LabError, match="does not exist any more"):
         backend.attach(lab.access)
 
 
 def test_what_is_held_goes_when_its_time_is_over(temp):
-    lab = LoopbackBackend().open(["pure", "pure"], TWO, run="held", terms=Terms(ttl_s=1))
+    lab = LoopbackBackend().open(
+        ["pure", "pure"], TWO, run="held", terms=Terms(ttl_s=1)
+    )
     lab.hold()
     lab.close()
     assert wait_until(lambda: list(temp.iterdir()) == [])
@@ -75,8 +80,19 @@ print(lab.access.lab)
 def hold(backend: str, folder: Path, left_s: float = 0) -> tuple[str, str]:
     """(run, lab) of a lab whose owner has ended."""
     run = f"held-{secrets.token_hex(4)}"
-    argv = [sys.executable, "-c", HOLDING, backend, str(folder), run, "600", str(left_s)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=True)
+    argv = [
+        sys.executable,
+        "-c",
+        HOLDING,
+        backend,
+        str(folder),
+        run,
+        "600",
+        str(left_s),
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=DEADLINE_S, check=True
+    )
     assert done.stderr == ""
     return run, done.stdout.strip()
 
@@ -84,7 +100,9 @@ def hold(backend: str, folder: Path, left_s: float = 0) -> tuple[str, str]:
 def test_clean_spares_what_is_held_and_all_does_not(temp):
     _, lab = hold("local", temp)
     backend = LoopbackBackend()
-    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [(lab, "kept")]
+    assert [(seen.lab, seen.state) for seen in backend.inventory.find()] == [
+        (lab, "kept")
+    ]
     assert clean(backend.inventory, Choice()) == []
     assert clean(backend.inventory, Choice(everything=True)) == [f"folder {temp}/{lab}"]
     assert let_go(lab) == []
@@ -92,7 +110,11 @@ def test_clean_spares_what_is_held_and_all_does_not(temp):
 
 def test_a_reaper_that_is_killed_holds_nothing(temp):
     _, lab = hold("local", temp)
-    (reaper,) = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, temp)]
+    (reaper,) = [
+        path.parent
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if keeps(path, temp)
+    ]
     os.kill(int(reaper.name), signal.SIGKILL)
     assert wait_until(lambda: not is_held(lab))
     assert clean(LoopbackBackend().inventory, Choice()) == [f"folder {temp}/{lab}"]
@@ -101,7 +123,9 @@ def test_a_reaper_that_is_killed_holds_nothing(temp):
 @pytest.mark.docker
 def test_containers_that_are_held_stay_and_go_when_asked(docker, tmp_path):
     run, lab = hold("docker", tmp_path)
-    assert [seen.state for seen in docker.inventory.find() if seen.lab == lab] == ["kept"]
+    assert [seen.state for seen in docker.inventory.find() if seen.lab == lab] == [
+        "kept"
+    ]
     assert clean(docker.inventory, Choice(labels={"run": run})) == []
     assert len(left(docker, run)) == 3 * 2 + 2
     assert len(remove_lab(docker.inventory, lab)) == 3 * 2 + 2
@@ -110,7 +134,9 @@ def test_containers_that_are_held_stay_and_go_when_asked(docker, tmp_path):
 
 
 @pytest.mark.docker
-def test_containers_that_are_held_go_with_their_network_when_their_time_is_over(docker, tmp_path):
+def test_containers_that_are_held_go_with_their_network_when_their_time_is_over(
+    docker, tmp_path
+):
     run, lab = hold("docker", tmp_path, left_s=2)
     assert wait_until(lambda: left(docker, run) == [])
     assert wait_until(lambda: not is_held(lab))

@@ -32,12 +32,17 @@ class Here:
 
     def execute(self, argv, *, stdin=b"", timeout_s=0.0) -> tuple[int, bytes]:
         self.calls += 1
-        done = subprocess.run(argv, input=stdin, capture_output=True, timeout=DEADLINE_S, check=False)
+        done = subprocess.run(
+            argv, input=stdin, capture_output=True, timeout=DEADLINE_S, check=False
+        )
         return done.returncode, done.stdout
 
 
 def put(connection: Here, root: Path, **files: str) -> int:
-    named = {f"{root}/{name.replace('__', '/')}.py": text.encode() for name, text in files.items()}
+    named = {
+        f"{root}/{name.replace('__', '/')}.py": text.encode()
+        for name, text in files.items()
+    }
     return sync("here", cast(Connection, connection), sys.executable, str(root), named)
 
 
@@ -63,13 +68,18 @@ def test_compiled_text_of_the_old_source_is_not_used(tmp_path):
     os.utime(root / "one.py", (now, now))
     assert put(here, root, one="print(2)\n") == 1
     os.utime(root / "one.py", (now, now))
-    done = subprocess.run([sys.executable, "-c", "import one"], cwd=root, capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import one"], cwd=root, capture_output=True, check=True
+    )
     assert done.stdout == b"2\n"
 
 
 def test_a_thousand_long_paths_are_sent(tmp_path):
     root = tmp_path / "src"
-    assert put(Here(), root, **{f"{'long' * 40}{number}": "" for number in range(1000)}) == 1000
+    assert (
+        put(Here(), root, **{f"{'long' * 40}{number}": "" for number in range(1000)})
+        == 1000
+    )
     assert len(list(root.iterdir())) == 1000
 
 
@@ -92,27 +102,44 @@ def test_an_edit_reaches_containers_that_run(monkeypatch):
         before = source_files(SOURCES)
         path = f"{SOURCES}/impi/base/errors.py"
         edited = {**before, path: before[path] + b"\nEDITED = True\n"}
-        argv = [lab.access.python, "-c", "import impi.base.errors; print(getattr(impi.base.errors, 'EDITED', False))"]
+        argv = [
+            lab.access.python,
+            "-c",
+            "import impi.base.errors; print(getattr(impi.base.errors, 'EDITED', False))",
+        ]
         env = lab.access.environment["c0n0"]
         nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
-        assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
+        assert [run_on(node, argv, env=env).stdout for node in nodes] == [
+            b"False\n"
+        ] * 4
         # Two short requests a node, for any size: tenths of a second if not busy.
         asked = []
         execute = Connection.execute
         monkeypatch.setattr(
-            Connection, "execute", lambda self, argv, **more: asked.append(more) or execute(self, argv, **more)
+            Connection,
+            "execute",
+            lambda self, argv, **more: (
+                asked.append(more) or execute(self, argv, **more)
+            ),
         )
         for node in nodes:
-            assert sync(node.name, node.connection, lab.access.python, SOURCES, edited) == 1  # type: ignore[attr-defined]
+            assert (
+                sync(node.name, node.connection, lab.access.python, SOURCES, edited)  # type: ignore[attr-defined]
+                == 1
+            )
         assert len(asked) == 2 * len(nodes)
         assert sum(len(more.get("stdin", b"")) for more in asked) < 32768 * len(nodes)
         assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"True\n"] * 4
-        monkeypatch.setattr("impi.lab.backends.docker.container_lab.source_files", lambda _: before)
+        monkeypatch.setattr(
+            "impi.lab.backends.docker.container_lab.source_files", lambda _: before
+        )
         lab.hold()
         lab.close()
         lab = backend.attach(lab.access)
         nodes = [lab.server, *(node for nodes in lab.clients for node in nodes)]
-        assert [run_on(node, argv, env=env).stdout for node in nodes] == [b"False\n"] * 4
+        assert [run_on(node, argv, env=env).stdout for node in nodes] == [
+            b"False\n"
+        ] * 4
         lab.begin_capture()
         assert len(lab.end_capture()) == 4
         assert lab.residue() == []

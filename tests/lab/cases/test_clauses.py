@@ -12,7 +12,9 @@ from impi.lab.cases.clauses import CLAUSES, SILENT, table
 from impi.lab.judge.items import ITEMS
 
 NUMBERS = [clause.number for clause in CLAUSES]
-OF_THE_TESTS = tomllib.loads((Path(__file__).parents[2] / "clauses/clauses.toml").read_text())
+OF_THE_TESTS = tomllib.loads(
+    (Path(__file__).parents[2] / "clauses/clauses.toml").read_text()
+)
 
 
 @pytest.mark.parametrize("clause", CLAUSES, ids=NUMBERS)
@@ -33,7 +35,10 @@ def test_every_clause_of_chapters_2_and_3_is_in_the_table_or_silent():
 
 def test_the_collectives_have_cases_of_their_own():
     of_operations = [
-        clause for clause in CLAUSES if clause.number.startswith("4.") and 4 <= int(clause.number[2:4].strip(".")) <= 23
+        clause
+        for clause in CLAUSES
+        if clause.number.startswith("4.")
+        and 4 <= int(clause.number[2:4].strip(".")) <= 23
     ]
     assert len(of_operations) == 20
     assert all(clause.cases for clause in of_operations)
@@ -43,4 +48,7 @@ def test_each_is_listed_once():
     assert len(set(NUMBERS)) == len(NUMBERS)
     lines = list(table())
     assert len(lines) == len(CLAUSES)
-    assert any(line.startswith("3.6 ") and "traffic.protocol" in line and "p2p.flood" in line for line in lines)
+    assert any(
+        line.startswith("3.6 ") and "traffic.protocol" in line and "p2p.flood" in line
+        for line in lines
+    )

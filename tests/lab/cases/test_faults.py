@@ -11,7 +11,10 @@ from impi.lab.cases.faults import ACTS, MATRIX_PHASES, PHASES, STARTING, VICTIMS
 
 @pytest.mark.parametrize(
     ("fault", "name"),
-    [(Fault("kill", "rank", "recv"), "kill-rank@recv"), (Fault("partition", "clients", "case"), "partition@case")],
+    [
+        (Fault("kill", "rank", "recv"), "kill-rank@recv"),
+        (Fault("partition", "clients", "case"), "partition@case"),
+    ],
 )
 def test_a_fault_of_a_network_is_named_by_its_act_alone(fault, name):
     assert str(fault) == name

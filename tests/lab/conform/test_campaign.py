@@ -79,7 +79,9 @@ def run(*tests: Test) -> dict[str, Outcome]:
     return {outcome.test: outcome for outcome in outcomes}
 
 
-def test_equal_configurations_share_a_job_and_who_ends_it_comes_last(jobs: Jobs) -> None:
+def test_equal_configurations_share_a_job_and_who_ends_it_comes_last(
+    jobs: Jobs,
+) -> None:
     found = run(test_of("3.1/a", ends=True), test_of("3.1/b", LARGE), test_of("3.1/c"))
     assert list(found) == ["3.1/c", "3.1/a", "3.1/b"]
     assert {outcome.verdict for outcome in found.values()} == {ClauseVerdict.HOLDS}
@@ -97,7 +99,12 @@ def test_after_a_broken_test_the_next_one_gets_another_job(jobs: Jobs) -> None:
     jobs.raised["3.1/a"] = Broken("no", expected="x", actual="y", octets=b"z")
     found = run(test_of("3.1/a"), test_of("3.1/b"))
     broken = found["3.1/a"]
-    assert (broken.verdict, broken.why, broken.expected, broken.actual) == (ClauseVerdict.BROKEN, "no", "x", "y")
+    assert (broken.verdict, broken.why, broken.expected, broken.actual) == (
+        ClauseVerdict.BROKEN,
+        "no",
+        "x",
+        "y",
+    )
     assert (broken.step, broken.octets) == ("I0: echo", "7a")
     assert found["3.1/b"].verdict is ClauseVerdict.HOLDS
     assert len(jobs.opened) == 2
@@ -105,7 +112,9 @@ def test_after_a_broken_test_the_next_one_gets_another_job(jobs: Jobs) -> None:
 
 def test_where_the_text_is_lost_nothing_is_decided(jobs: Jobs) -> None:
     jobs.raised["3.1/a"] = Broken("no")
-    assert run(test_of("3.1/a", reading=True))["3.1/a"].verdict is ClauseVerdict.UNDECIDED
+    assert (
+        run(test_of("3.1/a", reading=True))["3.1/a"].verdict is ClauseVerdict.UNDECIDED
+    )
 
 
 def test_what_cannot_be_tested_is_no_fault(jobs: Jobs) -> None:
@@ -114,7 +123,9 @@ def test_what_cannot_be_tested_is_no_fault(jobs: Jobs) -> None:
     assert (outcome.verdict, outcome.why) == (ClauseVerdict.UNTESTED, "give --np 2")
 
 
-def test_a_job_that_does_not_begin_is_tried_twice_and_is_the_fault_of_its_clause(jobs: Jobs) -> None:
+def test_a_job_that_does_not_begin_is_tried_twice_and_is_the_fault_of_its_clause(
+    jobs: Jobs,
+) -> None:
     jobs.no_job = Broken("no label", clause="2.3.5")
     found = run(*(test_of(f"3.1/{letter}") for letter in "abc"), test_of("2.3.5/x"))
     assert len(jobs.opened) == 2
@@ -123,7 +134,9 @@ def test_a_job_that_does_not_begin_is_tried_twice_and_is_the_fault_of_its_clause
     assert found["3.1/c"].why.startswith("no job of 2*+2,1: ")
 
 
-def test_without_any_job_other_configurations_are_not_tried_for_ever(jobs: Jobs) -> None:
+def test_without_any_job_other_configurations_are_not_tried_for_ever(
+    jobs: Jobs,
+) -> None:
     jobs.no_job = Broken("no label", clause="2.3.5")
     run(*(test_of(f"3.1/{n}", Configuration(datalen=1000 + n)) for n in range(6)))
     assert len(jobs.opened) == 3
@@ -131,9 +144,16 @@ def test_without_any_job_other_configurations_are_not_tried_for_ever(jobs: Jobs)
 
 def test_passive_tests_look_at_all_jobs(jobs: Jobs) -> None:
     jobs.breaches = [SimpleNamespace(clause="3.9", text="pk_tag is -1")]
-    found = run(test_of("3.1/a"), test_of("3.9/in-every-job", passive=True), test_of("3.8/in-every-job", passive=True))
+    found = run(
+        test_of("3.1/a"),
+        test_of("3.9/in-every-job", passive=True),
+        test_of("3.8/in-every-job", passive=True),
+    )
     wrong = found["3.9/in-every-job"]
-    assert (wrong.verdict, wrong.why) == (ClauseVerdict.BROKEN, "pk_tag is -1 (job 2*+2,1)")
+    assert (wrong.verdict, wrong.why) == (
+        ClauseVerdict.BROKEN,
+        "pk_tag is -1 (job 2*+2,1)",
+    )
     assert wrong.actual == "1 times in 1 jobs"
     assert found["3.8/in-every-job"].verdict is ClauseVerdict.HOLDS
 

@@ -21,8 +21,12 @@ UNUSED, CONTEXT = "3.5/unused-fields-are-zero", "4.3/reduce-on-its-context"
 def test_exactly_the_listed_deviations(case: str) -> None:
     tests = [test for test in all_tests() if not test.server]
     outcomes = judge(VECTORS / case, tests)
-    broken = {outcome.test for outcome in outcomes if outcome.verdict is ClauseVerdict.BROKEN}
-    assert broken == ({UNUSED, CONTEXT} if case in ("reduce", "allreduce") else {UNUSED})
+    broken = {
+        outcome.test for outcome in outcomes if outcome.verdict is ClauseVerdict.BROKEN
+    }
+    assert broken == (
+        {UNUSED, CONTEXT} if case in ("reduce", "allreduce") else {UNUSED}
+    )
     assert {outcome.verdict for outcome in outcomes} == {
         ClauseVerdict.HOLDS,
         ClauseVerdict.BROKEN,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,26 @@ def command(tmp_path: Path) -> str:
 
 
 def trial(commands: Commands, command: str, *steps: str) -> ServerTrial:
-    test = Test(name="2.3/s", title="t", level="MUST", steps=steps, setup=Configuration(), server=True)
+    test = Test(
+        name="2.3/s",
+        title="t",
+        level="MUST",
+        steps=steps,
+        setup=Configuration(),
+        server=True,
+    )
     tested = server_trial.TestedServer(command=command, patience_s=0.2)
     return ServerTrial(tested, test, commands)
 
 
-GOOD = ("server 2", "C0: join", "C0 <- IMPI 00000002", "C0 <- nothing 0.05", "server goes on", "server has said 1")
+GOOD = (
+    "server 2",
+    "C0: join",
+    "C0 <- IMPI 00000002",
+    "C0 <- nothing 0.05",
+    "server goes on",
+    "server has said 1",
+)
 
 
 def test_a_server_that_does_as_the_steps_say(commands: Commands, command: str) -> None:
@@ -72,11 +87,23 @@ def test_a_server_that_does_as_the_steps_say(commands: Commands, command: str) -
         (("C0: close", "server ends zero"), "the server ends with another status"),
     ],
 )
-def test_a_server_that_does_otherwise(commands: Commands, command: str, steps: tuple[str, ...], told: str) -> None:
+def test_a_server_that_does_otherwise(
+    commands: Commands, command: str, steps: tuple[str, ...], told: str
+) -> None:
     it = trial(commands, command, "server 2", "C0: join", *steps)
     with pytest.raises(Broken, match=told):
         it.run()
     assert it.step == steps[-1]
+
+
+def test_only_silence_is_waited_for(commands: Commands, command: str) -> None:
+    """The server says no more after 17 octets, and the first of them is wrong already."""
+    it = trial(
+        commands, command, "server 2", "C0: join", f"C0 <- octets {bytes(99).hex()}"
+    )
+    it._tested = replace(it._tested, patience_s=3600.0)
+    with pytest.raises(Broken, match="other octets of the server"):
+        it.run()
 
 
 def test_a_server_that_does_not_say_where_it_is(commands: Commands) -> None:
@@ -85,8 +112,12 @@ def test_a_server_that_does_not_say_where_it_is(commands: Commands) -> None:
     assert (raised.value.clause, raised.value.actual) == ("2.2.1", "'2'")
 
 
-@pytest.mark.parametrize(("words", "told"), [("x", "no {n}"), ("{n} {prt}", "nothing stands for {prt}")])
-def test_a_command_that_makes_no_sense(commands: Commands, words: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "told"), [("x", "no {n}"), ("{n} {prt}", "nothing stands for {prt}")]
+)
+def test_a_command_that_makes_no_sense(
+    commands: Commands, words: str, told: str
+) -> None:
     with pytest.raises(UsageError, match=told):
         trial(commands, words, "server 2").run()
 

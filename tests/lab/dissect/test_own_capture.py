@@ -24,7 +24,8 @@ from impi.lab.dissect.streams.pcap import Datagram, Segment, read_pcap
 from impi.lab.dissect.streams.tcp import reassemble
 
 ROOT = Path(__file__).parents[3]
-ADDRESS = f"127.{20 + os.getpid() % 200}.{os.getpid() // 200 % 250}.1"  # ours alone, among all jobs on loopback
+# Ours alone, among all jobs on loopback
+ADDRESS = f"127.{20 + os.getpid() % 200}.{os.getpid() // 200 % 250}.1"
 KEY = 8070450532247928832 + 5678
 DEADLINE_S = 90.0
 CANARY = b"the capture has come this far"
@@ -60,7 +61,19 @@ def captured(path: Path) -> Iterator[None]:
     program = shutil.which("tcpdump")
     if program is None:
         pytest.skip("tcpdump is not installed: apt-get install tcpdump")
-    argv = [program, "-i", "lo", "-U", "--immediate-mode", "-B", "65536", "-w", str(path), "-Z", "root"]
+    argv = [
+        program,
+        "-i",
+        "lo",
+        "-U",
+        "--immediate-mode",
+        "-B",
+        "65536",
+        "-w",
+        str(path),
+        "-Z",
+        "root",
+    ]
     argv += [f"host {ADDRESS}"]
     process = subprocess.Popen(argv, stderr=subprocess.PIPE)
     assert process.stderr is not None
@@ -68,17 +81,23 @@ def captured(path: Path) -> Iterator[None]:
         said, until = b"", time.monotonic() + DEADLINE_S
         with selectors.DefaultSelector() as ready:
             ready.register(process.stderr, selectors.EVENT_READ)
-            while b"listening on" not in said and ready.select(max(0.0, until - time.monotonic())):
+            while b"listening on" not in said and ready.select(
+                max(0.0, until - time.monotonic())
+            ):
                 more = os.read(process.stderr.fileno(), 4096)
                 said += more
                 if not more:
-                    pytest.skip(f"tcpdump cannot capture here: {said.decode(errors='replace').strip()}")
+                    pytest.skip(
+                        f"tcpdump cannot capture here: {said.decode(errors='replace').strip()}"
+                    )
         assert b"listening on" in said
         yield
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as canary:
             canary.bind((ADDRESS, 0))
             while CANARY not in path.read_bytes():
-                assert time.monotonic() < until + DEADLINE_S, "the capture does not go on"
+                assert time.monotonic() < until + DEADLINE_S, (
+                    "the capture does not go on"
+                )
                 canary.sendto(CANARY, (ADDRESS, 9))
                 time.sleep(0.05)
     finally:
@@ -87,9 +106,18 @@ def captured(path: Path) -> Iterator[None]:
 
 
 def impirun(*argv: str) -> subprocess.Popen[str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith("IMPI_")} | {"IMPI_AUTH_KEY": str(KEY)}
+    env = {k: v for k, v in os.environ.items() if not k.startswith("IMPI_")} | {
+        "IMPI_AUTH_KEY": str(KEY)
+    }
     argv = (sys.executable, "-m", "impi.cli.impirun", *argv)
-    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=ROOT)
+    return subprocess.Popen(
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        cwd=ROOT,
+    )
 
 
 def run_job(program: Path) -> None:
@@ -100,7 +128,17 @@ def run_job(program: Path) -> None:
         where = server.stdout.readline().strip()
         for client, count in enumerate(("2", "1")):
             limits = ("--ackmark", "3", "--hiwater", "7", "--datalen", "65536")
-            argv = ("-client", str(client), where, "-np", count, "--interface", ADDRESS, *limits, str(program))
+            argv = (
+                "-client",
+                str(client),
+                where,
+                "-np",
+                count,
+                "--interface",
+                ADDRESS,
+                *limits,
+                str(program),
+            )
             started.append(impirun(*argv))
         for process in (*started[1:], server):
             out, err = process.communicate(timeout=DEADLINE_S)
@@ -134,13 +172,21 @@ def test_nobody_breaks_the_protocol(capture):
     assert [p.client for p in job.layout.procs] == [0, 0, 1]
     assert min(job.layout.values["H_HIWATER"]) == 7
     assert sum(r.kind == "FINI" for r in every) == 2 + 2 * len(job.channels)
-    connections = [c.connection for c in job.conversations] + [c.connection for c in job.channels]
-    assert sum(r.size for r in every) == sum(len(c.forth.data) + len(c.back.data) for c in connections)
+    connections = [c.connection for c in job.conversations] + [
+        c.connection for c in job.channels
+    ]
+    assert sum(r.size for r in every) == sum(
+        len(c.forth.data) + len(c.back.data) for c in connections
+    )
 
 
 def test_all_that_was_sent_was_seen(capture):
     _, every = seen(capture)
-    sent = [r.fields for r in every if r.kind in ("DATA", "DATASYNC") and r.fields["cid"] == 0]
+    sent = [
+        r.fields
+        for r in every
+        if r.kind in ("DATA", "DATASYNC") and r.fields["cid"] == 0
+    ]
     between = [(f["tag"], f["src_rank"], f["dest_rank"]) for f in sent]
     assert between.count((5, 0, 2)) == 60
     assert between.count((6, 0, 2)) == 1
@@ -154,7 +200,9 @@ def test_the_key_is_neither_in_the_capture_nor_in_what_is_told(capture):
     octets = KEY.to_bytes(8, "big")
     assert octets not in capture.read_bytes()
     _, every = seen(capture)
-    text = "\n".join(as_line(r, start=0.0, clocked=True, several=False, whole=True) for r in every) + repr(every)
+    text = "\n".join(
+        as_line(r, start=0.0, clocked=True, several=False, whole=True) for r in every
+    ) + repr(every)
     assert octets.hex() not in text
     assert str(KEY) not in text
 
@@ -173,10 +221,15 @@ def test_the_dissector_in_lua_agrees(capture):
         }
         for twice in (False, True):
             lua = by_lua(capture, port, only=f"tcp.port=={port}", twice=twice)
-            theirs = {f: [(h.pk_type, h.srqid, h.tag, h.cid, data) for h, data in rows] for f, rows in lua.items()}
+            theirs = {
+                f: [(h.pk_type, h.srqid, h.tag, h.cid, data) for h, data in rows]
+                for f, rows in lua.items()
+            }
             assert theirs == mine
 
 
 def test_the_capture_is_the_jobs_alone(capture):
-    others = {d.payload for d in read_pcap(capture.read_bytes()) if isinstance(d, Datagram)}
+    others = {
+        d.payload for d in read_pcap(capture.read_bytes()) if isinstance(d, Datagram)
+    }
     assert others == {CANARY}

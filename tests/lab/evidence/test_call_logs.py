@@ -26,23 +26,37 @@ one = np.zeros(1)
 
 
 def log(tmp_path: Path, program: str) -> tuple[Call, ...]:
-    """What a job of one process logs."""
+    """Return the log of a job of one process."""
     path = tmp_path / "calls.jsonl"
     argv = [sys.executable, "-c", BEGIN + program, str(path)]
-    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     return read_calls(path.read_text())
 
 
 def test_calls_of_the_program_and_not_those_within(tmp_path):
-    calls = log(tmp_path, "r = comm.Irecv(one, 0, 5)\ncomm.Send(one, 0, 5)\nr.Wait()\ncomm.Barrier()\n")
+    calls = log(
+        tmp_path,
+        "r = comm.Irecv(one, 0, 5)\ncomm.Send(one, 0, 5)\nr.Wait()\ncomm.Barrier()\n",
+    )
     assert [call.name for call in calls] == ["Irecv", "Send", "Wait", "Barrier"]
     assert all(call.ended is not None for call in calls)
     irecv, send, wait, barrier = calls
-    assert (irecv.source, irecv.tag, irecv.at_once, irecv.receives) == (0, 5, True, True)
+    assert (irecv.source, irecv.tag, irecv.at_once, irecv.receives) == (
+        0,
+        5,
+        True,
+        True,
+    )
     assert (send.dest, send.sendtag, send.sends) == (0, 5, True)
     assert wait.parts == (irecv.number,)
-    assert (barrier.collective, barrier.nth, barrier.comm) == (True, 1, "MPI_COMM_WORLD")
+    assert (barrier.collective, barrier.nth, barrier.comm) == (
+        True,
+        1,
+        "MPI_COMM_WORLD",
+    )
 
 
 def test_a_receive_from_anybody_says_whom_it_was_from(tmp_path):
@@ -58,7 +72,12 @@ def test_every_communicator_has_a_name_that_all_its_members_find(tmp_path):
     assert (dup.nth, first.nth, second.nth, split.nth) == (1, 1, 2, 3)
     assert first.comm == "Dup(MPI_COMM_WORLD)#1"
     assert sendrecv.comm == "Split(Dup(MPI_COMM_WORLD)#1)#3"
-    assert (sendrecv.of, sendrecv.tag, sendrecv.sends, sendrecv.receives) == ((0,), ANY, True, True)
+    assert (sendrecv.of, sendrecv.tag, sendrecv.sends, sendrecv.receives) == (
+        (0,),
+        ANY,
+        True,
+        True,
+    )
 
 
 def test_requests_of_several_calls(tmp_path):
@@ -80,7 +99,9 @@ def test_a_call_that_raises_is_told_and_raises(tmp_path):
 
 
 def test_the_call_in_which_it_ends_is_open(tmp_path):
-    program = "import os\ncomm.isend(1, 0)\nMPI.Comm.Recv.__wrapped__\ncomm.Probe(0, 0)\n"
+    program = (
+        "import os\ncomm.isend(1, 0)\nMPI.Comm.Recv.__wrapped__\ncomm.Probe(0, 0)\n"
+    )
     program += "import threading\nthreading.Timer(0.2, lambda: os._exit(0)).start()\ncomm.Recv(one, 0, 77)\n"
     *_, last = log(tmp_path, program)
     assert (last.name, last.ended) == ("Recv", None)
@@ -105,7 +126,10 @@ def test_classes_that_cannot_be_changed_are_left_alone(tmp_path):
     assert "cannot be logged" in watch(str(tmp_path / "calls.jsonl"), Mpi)
 
 
-@pytest.mark.parametrize(("name", "operation"), [("Ibcast", "bcast"), ("bcast", "bcast"), ("Iallreduce", "allreduce")])
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [("Ibcast", "bcast"), ("bcast", "bcast"), ("Iallreduce", "allreduce")],
+)
 def test_an_operation_has_one_name(name, operation):
     assert Call(number=1, name=name, began=0.0).operation == operation
 
@@ -119,7 +143,13 @@ def test_asking_again_and_again_is_told_once(tmp_path):
         "comm.Barrier()\n"
     )
     calls = log(tmp_path, program)
-    assert [call.name for call in calls] == ["Irecv", "Test", "Isend", "Test", "Barrier"]
+    assert [call.name for call in calls] == [
+        "Irecv",
+        "Test",
+        "Isend",
+        "Test",
+        "Barrier",
+    ]
     irecv, asks, _, found, _ = calls
     assert (asks.ended is not None, asks.over) == (True, ())
     assert (found.parts, found.over) == ((irecv.number,), (irecv.number,))
@@ -129,7 +159,13 @@ def test_asking_again_and_again_is_told_once(tmp_path):
 def test_one_that_asks_is_in_a_call(tmp_path):
     program = "import os\nwhile not comm.Iprobe(0, 9):\n    if len(open(sys.argv[1]).readlines()): break\n"
     (call,) = log(tmp_path, program)
-    assert (call.name, call.source, call.tag, call.ended, call.probes) == ("Iprobe", 0, 9, None, True)
+    assert (call.name, call.source, call.tag, call.ended, call.probes) == (
+        "Iprobe",
+        0,
+        9,
+        None,
+        True,
+    )
 
 
 def test_any_and_some(tmp_path):
@@ -155,7 +191,10 @@ def test_persistent_requests_are_told_when_they_start(tmp_path):
         "MPI.Prequest.Startall([b]); b.Wait()\n"
     )
     calls = log(tmp_path, program)
-    assert [call.name for call in calls] == ["Irecv", "Isend", "Waitall"] * 2 + ["Ibarrier", "Wait"]
+    assert [call.name for call in calls] == ["Irecv", "Isend", "Waitall"] * 2 + [
+        "Ibarrier",
+        "Wait",
+    ]
     assert [call.parts for call in calls if call.parts] == [(1, 2), (4, 5), (7,)]
     assert calls[6].nth == 1
 
@@ -195,4 +234,11 @@ def test_a_log_is_read_as_far_as_it_goes():
 def test_what_is_over():
     calls = read_calls(LOG)
     assert finished(calls) == {2}
-    assert finished(read_calls(LOG.replace('"do": "Wait", "for": [1]}', '"do": "Wait", "for": [1]}\n{"t": 6, "n": 4}')))
+    assert finished(
+        read_calls(
+            LOG.replace(
+                '"do": "Wait", "for": [1]}',
+                '"do": "Wait", "for": [1]}\n{"t": 6, "n": 4}',
+            )
+        )
+    )

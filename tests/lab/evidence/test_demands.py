@@ -18,11 +18,34 @@ from impi.lab.nodes.topology import parse_topology
 
 ROSTER = Roster.of(parse_topology("1x2+1x2"), ["mpich", "pure"])
 DATA = bytes(range(8))
-ONE = Crossing(src=1, dest=2, cid=0, tag=7, nbytes=8, payload=DATA, header=Told(elements=2), units=(4,))
-GOOD = Crossed(time=1.0, src=1, dest=2, srqid=1, cid=0, tag=7, lsrank=1, nbytes=8, sync=False, payload=DATA, count=2)
+ONE = Crossing(
+    src=1,
+    dest=2,
+    cid=0,
+    tag=7,
+    nbytes=8,
+    payload=DATA,
+    header=Told(elements=2),
+    units=(4,),
+)
+GOOD = Crossed(
+    time=1.0,
+    src=1,
+    dest=2,
+    srqid=1,
+    cid=0,
+    tag=7,
+    lsrank=1,
+    nbytes=8,
+    sync=False,
+    payload=DATA,
+    count=2,
+)
 
 
-def compared(*crossed: Crossed, wanted=(ONE,), native=False, finalizes=False, exact=True, **case) -> Compared:
+def compared(
+    *crossed: Crossed, wanted=(ONE,), native=False, finalizes=False, exact=True, **case
+) -> Compared:
     it = Case(
         "p2p.ring",
         (),
@@ -78,8 +101,20 @@ def test_what_differs_is_of_one_kind(crossed, kind, says):
     ],
 )
 def test_a_message_between_lcos_may_be_a_packet_or_come_by_a_port(cid, tag, kind):
-    wanted = Crossing(src=1, dest=2, cid=1, tag=251, contains=DATA[4:] if not kind else b"other", units=())
-    assert kinds(compared(replace(GOOD, cid=cid, tag=tag), wanted=(wanted,), others=(251,))) == kind
+    wanted = Crossing(
+        src=1,
+        dest=2,
+        cid=1,
+        tag=251,
+        contains=DATA[4:] if not kind else b"other",
+        units=(),
+    )
+    assert (
+        kinds(
+            compared(replace(GOOD, cid=cid, tag=tag), wanted=(wanted,), others=(251,))
+        )
+        == kind
+    )
     more = replace(GOOD, cid=cid, tag=tag)
     assert kinds(compared(more, more, wanted=(wanted,), others=(251,))) == kind
 
@@ -100,13 +135,29 @@ def test_equal_demands_add_up():
 
 def test_a_vague_demand_takes_no_message_from_a_precise_one():
     vague = Crossing(src=1, dest=2, cid=0, tag=7)
-    assert compared(GOOD, replace(GOOD, payload=b"abcdefgh"), wanted=(vague, ONE)) == Compared()
+    assert (
+        compared(GOOD, replace(GOOD, payload=b"abcdefgh"), wanted=(vague, ONE))
+        == Compared()
+    )
 
 
 def test_what_the_last_barrier_lacks_fails_in_finalize():
-    barriers = [Crossing(src=0, dest=2, cid=1, tag=110, nbytes=0), Crossing(src=2, dest=0, cid=1, tag=110, nbytes=0)]
+    barriers = [
+        Crossing(src=0, dest=2, cid=1, tag=110, nbytes=0),
+        Crossing(src=2, dest=0, cid=1, tag=110, nbytes=0),
+    ]
     sent = [
-        replace(GOOD, src=b.src, dest=b.dest, cid=1, tag=110, nbytes=0, payload=b"", lsrank=b.src) for b in barriers
+        replace(
+            GOOD,
+            src=b.src,
+            dest=b.dest,
+            cid=1,
+            tag=110,
+            nbytes=0,
+            payload=b"",
+            lsrank=b.src,
+        )
+        for b in barriers
     ]
     found = compared(*sent, *sent[:1], wanted=(), finalizes=True)
     assert [(m.src, m.phase) for m in found.missing] == [(2, "finalize")]
@@ -124,8 +175,15 @@ def test_a_synchronous_message_is_answered():
 
 def test_of_a_cancelled_message_a_part_crosses():
     wanted = (replace(ONE, sync=True, cancelled=True),)
-    assert compared(replace(GOOD, sync=True, cancelled=True, payload=DATA[:3]), wanted=wanted) == Compared()
-    assert kinds(compared(replace(GOOD, sync=True, acknowledged=True), wanted=wanted)) == ["wrong"]
+    assert (
+        compared(
+            replace(GOOD, sync=True, cancelled=True, payload=DATA[:3]), wanted=wanted
+        )
+        == Compared()
+    )
+    assert kinds(
+        compared(replace(GOOD, sync=True, acknowledged=True), wanted=wanted)
+    ) == ["wrong"]
 
 
 def test_some_collectives_may_send_more():
@@ -133,7 +191,10 @@ def test_some_collectives_may_send_more():
     assert compared(GOOD, more, others=(130,)) == Compared()
     assert kinds(compared(GOOD, replace(more, cid=0), others=(130,))) == ["extra"]
     assert kinds(compared(GOOD, replace(more, cid=5), others=(130,))) == ["extra"]
-    assert compared(GOOD, replace(more, cid=5), others=(130,), communicators=1) == Compared()
+    assert (
+        compared(GOOD, replace(more, cid=5), others=(130,), communicators=1)
+        == Compared()
+    )
 
 
 def test_of_a_job_that_fails_nobody_knows_what_else_crosses():
@@ -146,8 +207,14 @@ def test_the_native_form_is_turned_round():
     assert compared(native, native=True) == Compared()
     assert kinds(compared(GOOD, native=True)) == ["wrong"]
     assert kinds(compared(native)) == ["wrong"]
-    assert turned(bytes(range(12)), (8, 4)) == bytes((7, 6, 5, 4, 3, 2, 1, 0, 11, 10, 9, 8))
-    assert compared(replace(GOOD, payload=b"12345678"), wanted=(replace(ONE, native=b"12345678"),), native=True)
+    assert turned(bytes(range(12)), (8, 4)) == bytes(
+        (7, 6, 5, 4, 3, 2, 1, 0, 11, 10, 9, 8)
+    )
+    assert compared(
+        replace(GOOD, payload=b"12345678"),
+        wanted=(replace(ONE, native=b"12345678"),),
+        native=True,
+    )
 
 
 def test_known_deviations_of_the_sender_are_no_faults(monkeypatch):
@@ -156,7 +223,9 @@ def test_known_deviations_of_the_sender_are_no_faults(monkeypatch):
     reduced = replace(lam, tag=190)
     wanted = (replace(ONE, header=Told(0, 2)), replace(ONE, cid=1, tag=190))
     assert kinds(compared(lam, reduced, wanted=wanted)) == ["missing", "wrong", "extra"]
-    monkeypatch.setattr(module, "deviations", lambda vendor: known if vendor == "mpich" else frozenset())
+    monkeypatch.setattr(
+        module, "deviations", lambda vendor: known if vendor == "mpich" else frozenset()
+    )
     assert compared(lam, reduced, wanted=wanted) == Compared()
 
 
@@ -164,8 +233,29 @@ def carried(kind: str, length: int, nbytes: int = 8) -> Crossed:
     """A message with its packets, as the wire shows it."""
     nobody = (bytes(16), 0)
     ends: Any = {"from_host": 1, "to_host": 0, "src": nobody, "dest": nobody}
-    rest: Any = dict.fromkeys(("srqid", "drqid", "lsrank", "tag", "cid", "seqnum", "count", "dtype", "reserved"), 0)
-    first = Packet(time=1.0, kind=kind, length=length, msglen=nbytes, payload=bytes(length), **ends, **rest)
+    rest: Any = dict.fromkeys(
+        (
+            "srqid",
+            "drqid",
+            "lsrank",
+            "tag",
+            "cid",
+            "seqnum",
+            "count",
+            "dtype",
+            "reserved",
+        ),
+        0,
+    )
+    first = Packet(
+        time=1.0,
+        kind=kind,
+        length=length,
+        msglen=nbytes,
+        payload=bytes(length),
+        **ends,
+        **rest,
+    )
     sync = kind == "DATASYNC"
     return replace(GOOD, sync=sync, acknowledged=sync, packets=[first])
 
@@ -176,14 +266,19 @@ def test_a_short_message_that_is_not_synchronous_is_data():
     assert kinds(found) == ["wrong"]
     assert "by DATA" in found.wrong[0].expected
     assert kinds(compared(carried("DATASYNC", 4))) == []  # the beginning of a long one
-    assert kinds(compared(carried("DATASYNC", 8), wanted=(replace(ONE, sync=True),))) == []
+    assert (
+        kinds(compared(carried("DATASYNC", 8), wanted=(replace(ONE, sync=True),))) == []
+    )
 
 
 def test_a_cancel_without_its_answer_is_the_receiver_s():
     asked = replace(GOOD, sync=True, asked_back=True)
     (wrong,) = compared(asked, wanted=(replace(ONE, sync=True, cancelled=True),)).wrong
     assert wrong.by_receiver
-    (wrong,) = compared(replace(asked, asked_back=False), wanted=(replace(ONE, sync=True, cancelled=True),)).wrong
+    (wrong,) = compared(
+        replace(asked, asked_back=False),
+        wanted=(replace(ONE, sync=True, cancelled=True),),
+    ).wrong
     assert not wrong.by_receiver
 
 
@@ -194,7 +289,9 @@ def test_the_beginning_of_a_message_that_nobody_demands_is_too_much():
     assert compared(GOOD, replace(begun, tag=7)) == Compared()
 
 
-PUT = WindowAccess(kind="Put", marks=("fence",), datatype="INT", count=4, data=bytes(16))
+PUT = WindowAccess(
+    kind="Put", marks=("fence",), datatype="INT", count=4, data=bytes(16)
+)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +304,19 @@ PUT = WindowAccess(kind="Put", marks=("fence",), datatype="INT", count=4, data=b
     ],
 )
 def test_an_access_is_told_in_words(sent: WindowAccess | None, says: str):
-    wanted = replace(ONE, nbytes=None, header=Told(), payload=PUT.head + PUT.data, access=True)
+    wanted = replace(
+        ONE, nbytes=None, header=Told(), payload=PUT.head + PUT.data, access=True
+    )
     octets = sent.head + sent.data if sent is not None else b"\xff"
-    found = compared(replace(GOOD, nbytes=len(octets), payload=octets), wanted=(wanted,))
+    found = compared(
+        replace(GOOD, nbytes=len(octets), payload=octets), wanted=(wanted,)
+    )
     assert kinds(found) == ["wrong"]
     assert "Put of 4 INT at octet 0 [fence] with" in found.wrong[0].expected
     assert says in found.wrong[0].actual
-    assert compared(replace(GOOD, nbytes=43, payload=PUT.head + PUT.data), wanted=(wanted,)) == Compared()
+    assert (
+        compared(
+            replace(GOOD, nbytes=43, payload=PUT.head + PUT.data), wanted=(wanted,)
+        )
+        == Compared()
+    )

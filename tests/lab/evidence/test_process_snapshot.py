@@ -31,9 +31,13 @@ deep()
 """
 
 
-def run(program: str, *argv: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[bytes]:
+def run(
+    program: str, *argv: str, path: str = os.environ["PATH"]
+) -> subprocess.CompletedProcess[bytes]:
     argv = (sys.executable, str(PROGRAMS / program), *argv)
-    return subprocess.run(argv, capture_output=True, timeout=60, check=False, env={"PATH": path})
+    return subprocess.run(
+        argv, capture_output=True, timeout=60, check=False, env={"PATH": path}
+    )
 
 
 @pytest.fixture
@@ -53,7 +57,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wrapped(folder: Path, pid: int, status: int | None) -> None:
-    (folder / f"wrap-{pid + 1000000}.json").write_text(json.dumps({"pid": pid, "status": status}))
+    (folder / f"wrap-{pid + 1000000}.json").write_text(
+        json.dumps({"pid": pid, "status": status})
+    )
 
 
 def test_a_node_tells_states_and_sockets(tmp_path, sleeper):
@@ -99,7 +105,9 @@ def test_without_py_spy(sleeper, tmp_path):
     # A link elsewhere to the interpreter: there is no py-spy beside it.
     (tmp_path / "python").symlink_to(sys.executable)
     argv = [str(tmp_path / "python"), str(PROGRAMS / "stacks.py"), str(sleeper.pid)]
-    done = subprocess.run(argv, capture_output=True, timeout=60, check=False, env={"PATH": str(tmp_path)})
+    done = subprocess.run(
+        argv, capture_output=True, timeout=60, check=False, env={"PATH": str(tmp_path)}
+    )
     assert json.loads(done.stdout) == {str(sleeper.pid): "py-spy is not installed"}
 
 
@@ -108,7 +116,9 @@ def test_stacks_are_read_with_their_notes():
     stacks = read_stacks("c0n0", json.dumps(said).encode(), b"")
     assert stacks.frames == {"c0n0": {7: ('File "a", line 1 in f',)}}
     assert stacks.notes == ("c0n0: no stacks from outside: py-spy: no",)
-    assert read_stacks("c0n0", b"", b"Traceback\nboom\n").notes == ("c0n0: no stacks from outside: boom",)
+    assert read_stacks("c0n0", b"", b"Traceback\nboom\n").notes == (
+        "c0n0: no stacks from outside: boom",
+    )
 
 
 # -- all nodes
@@ -122,7 +132,9 @@ def opened(monkeypatch=None, **said: bytes | LabError):
         value = said[node.name]
         if isinstance(value, LabError):
             raise value
-        return FakeCommand(Completed(argv=(), code=0, stdout=value, stderr=b"no such file\n"))
+        return FakeCommand(
+            Completed(argv=(), code=0, stdout=value, stderr=b"no such file\n")
+        )
 
     lab.start = start  # type: ignore[method-assign]
     return lab
@@ -133,20 +145,43 @@ FOLDERS = {"c0n0": "/x/cell-1", "c1n0": "/x/cell-1"}
 
 def answer(pid: int) -> bytes:
     state = {"state": "S (sleeping)", "cpu_s": 1.25, "threads": 3, "initialised": False}
-    connection = {"pid": pid, "local": "a:1", "remote": "b:2", "state": "ESTABLISHED", "unsent": 0, "unread": 640}
-    listens = {"pid": pid, "local": "a:1", "remote": "b:0", "state": "LISTEN", "unsent": 0, "unread": 0}
-    return json.dumps({"at": 5.0 + pid, "ranks": {pid: state}, "sockets": [connection, listens]}).encode()
+    connection = {
+        "pid": pid,
+        "local": "a:1",
+        "remote": "b:2",
+        "state": "ESTABLISHED",
+        "unsent": 0,
+        "unread": 640,
+    }
+    listens = {
+        "pid": pid,
+        "local": "a:1",
+        "remote": "b:0",
+        "state": "LISTEN",
+        "unsent": 0,
+        "unread": 0,
+    }
+    return json.dumps(
+        {"at": 5.0 + pid, "ranks": {pid: state}, "sockets": [connection, listens]}
+    ).encode()
 
 
 def test_all_nodes_are_asked():
     lab = opened(c0n0=answer(7), c1n0=answer(8))
     asked = []
-    lab.stacks = lambda pids: asked.append(pids) or Stacks(frames={"c0n0": {7: ("File",)}})
+    lab.stacks = lambda pids: (
+        asked.append(pids) or Stacks(frames={"c0n0": {7: ("File",)}})
+    )
     look = take_look(lab, FOLDERS, "the time limit")
     assert asked == [{"c0n0": [7], "c1n0": [8]}]
     assert look.at == 13.0
-    assert look.processes["c1n0"] == {8: "S (sleeping), 1.2 s of a processor, 3 threads; MPI not initialised"}
-    assert look.sockets["c0n0"] == ("pid 7: a:1 -> b:2 ESTABLISHED, 640 octets unread", "pid 7: listens on a:1")
+    assert look.processes["c1n0"] == {
+        8: "S (sleeping), 1.2 s of a processor, 3 threads; MPI not initialised"
+    }
+    assert look.sockets["c0n0"] == (
+        "pid 7: a:1 -> b:2 ESTABLISHED, 640 octets unread",
+        "pid 7: listens on a:1",
+    )
     assert look.stacks == {"c0n0": {7: ("File",)}}
     assert look.notes == ()
 

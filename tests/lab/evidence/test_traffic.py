@@ -1,17 +1,19 @@
-"""What captures show: messages, start-up, who left first, and why they may prove nothing."""
+"""Findings from captures: messages, start-up, who left first, and why they may prove nothing."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from forge import SERVER, Job
 
 from impi.lab.cases import CASES
+from impi.lab.dissect import Dissection
 from impi.lab.evidence.demands import Demands
 from impi.lab.evidence.gathered import Compared, Wire
-from impi.lab.evidence.traffic import apart, examine
+from impi.lab.evidence.traffic import _needless, apart, examine
 
 CASE = CASES["p2p.ring"]
 NODES = {"c0n0": "a", "c1n0": "b"}
@@ -28,10 +30,18 @@ def seen(it: Job, **more: Any) -> Wire:
 
 def test_a_good_job() -> None:
     wire = seen(job())
-    assert (wire.untrusted, wire.breaches, wire.no_channel, wire.unfinished) == ((), (), (), ())
+    assert (wire.untrusted, wire.breaches, wire.no_channel, wire.unfinished) == (
+        (),
+        (),
+        (),
+        (),
+    )
     assert wire.compared == Compared()
     assert wire.startup.reached == {0: "fini", 1: "fini"}
-    assert (wire.startup.clients, wire.startup.pids) == ((2, 2), {rank: 100 + rank for rank in range(4)})
+    assert (wire.startup.clients, wire.startup.pids) == (
+        (2, 2),
+        {rank: 100 + rank for rank in range(4)},
+    )
     assert wire.messages == len(job().messages), "both nodes have captured each"
     assert [host.ranks for host in wire.startup.hosts] == [(0,), (1,), (2,), (3,)]
     assert wire.startup.hosts[3].came_from == (wire.startup.hosts[3].address,)
@@ -47,7 +57,13 @@ def test_what_is_missing_is_owed_in_numbers() -> None:
     (missing,) = wire.compared.missing
     assert (missing.src, missing.dest, missing.tag) == (gone.src, gone.dest, 8)
     (owed,) = wire.compared.owed
-    assert (owed.src, owed.dest, owed.tag, owed.wanted, owed.seen) == (gone.src, gone.dest, 8, 1, 0)
+    assert (owed.src, owed.dest, owed.tag, owed.wanted, owed.seen) == (
+        gone.src,
+        gone.dest,
+        8,
+        1,
+        0,
+    )
 
 
 def test_progress_ends_where_the_client_stopped() -> None:
@@ -66,14 +82,32 @@ def test_a_channel_without_fini_and_one_that_is_not_there() -> None:
     assert told == "host 3 (client 1) to host 0 (client 0)"
 
 
+def test_a_channel_of_a_lazy_job_has_a_message() -> None:
+    def channel(opener: int, *kinds: str) -> SimpleNamespace:
+        packets = [SimpleNamespace(kind=kind) for kind in kinds]
+        return SimpleNamespace(opener=opener, accepter=0, packets=packets)
+
+    hosts = [SimpleNamespace(index=host, client=host // 2) for host in range(4)]
+    channels = [channel(2, "DATA", "FINI", "FINI"), channel(3, "FINI", "FINI")]
+    for lazy in (True, False):
+        layout = SimpleNamespace(is_lazy=lazy, hosts=hosts)
+        seen = cast(Dissection, SimpleNamespace(layout=layout, channels=channels))
+        assert [*_needless(seen)] == ["host 3 (client 1) to host 0"] * lazy
+
+
 def test_methods_and_what_was_offered() -> None:
     it = job()
     it.methods[1] = 1
     wire = seen(it)
-    assert (wire.startup.methods, wire.startup.offers) == ({0: 0, 1: 1}, {0: (0,), 1: (1,)})
+    assert (wire.startup.methods, wire.startup.offers) == (
+        {0: 0, 1: 1},
+        {0: (0,), 1: (1,)},
+    )
 
 
-@pytest.mark.parametrize("spoiled", [{"dropped": {"c0n0": 3}}, {"no_canary": {"server"}}])
+@pytest.mark.parametrize(
+    "spoiled", [{"dropped": {"c0n0": 3}}, {"no_canary": {"server"}}]
+)
 def test_a_capture_with_holes_is_not_trusted(spoiled: dict) -> None:
     it = job()
     for name, value in spoiled.items():

@@ -8,8 +8,23 @@ import pytest
 
 from impi.lab.cases import CASES
 from impi.lab.dissect import UNNUMBERED
-from impi.lab.evidence.gathered import Checks, CommandSeen, Evidence, RankSeen, StartUp, Wire
-from impi.lab.judge.cell_facts import Facts, ending, failing, last_words, on_wire, performed, sender
+from impi.lab.evidence.gathered import (
+    Checks,
+    CommandSeen,
+    Evidence,
+    RankSeen,
+    StartUp,
+    Wire,
+)
+from impi.lab.judge.cell_facts import (
+    Facts,
+    ending,
+    failing,
+    last_words,
+    on_wire,
+    performed,
+    sender,
+)
 from impi.lab.nodes.roster import Roster
 from impi.lab.nodes.topology import parse_topology
 
@@ -22,7 +37,11 @@ RANKS = (
 
 def facts(case: str = "p2p.ring", variant: str = "", **seen) -> Facts:
     return Facts(
-        case=CASES[case], roster=ROSTER, nonce="n", variant=variant, seen=Evidence(captures=True, ranks=RANKS, **seen)
+        case=CASES[case],
+        roster=ROSTER,
+        nonce="n",
+        variant=variant,
+        seen=Evidence(captures=True, ranks=RANKS, **seen),
     )
 
 
@@ -36,7 +55,9 @@ def test_a_rank_is_who_reported_where_it_was_planned():
 def test_the_end_is_that_of_the_case_unless_a_fault_says_another():
     assert facts("shutdown.exit-code").ends.failing_client == 1
     assert facts("faults.phases", "fault=kill-rank@recv").ends.everyone
-    assert not facts("faults.phases", "fault=slow-rank@recv").ends.everyone, "it is harmless"
+    assert not facts("faults.phases", "fault=slow-rank@recv").ends.everyone, (
+        "it is harmless"
+    )
 
 
 def test_a_hit_is_a_fault_of_the_matrix():
@@ -58,7 +79,10 @@ def test_a_hit_is_a_fault_of_the_matrix():
     ],
 )
 def test_who_sent_something(client, rank, label):
-    assert sender(facts(wire=Wire(startup=StartUp(reached={0: "done"}))), client, rank) == label
+    assert (
+        sender(facts(wire=Wire(startup=StartUp(reached={0: "done"}))), client, rank)
+        == label
+    )
 
 
 def test_of_several_silent_clients_none_is_named():
@@ -69,7 +93,10 @@ def test_how_a_command_ended_is_told_with_its_last_line():
     command = CommandSeen(who="client 0", code=1, stderr="first\nimpirun: it is gone\n")
     assert ending(command) == "it ended with 1: impirun: it is gone"
     assert ending(replace(command, code=None, stderr="")) == "it did not end by itself"
-    assert last_words(facts(clients=(command,)), 0) == "; impirun: it ended with 1: impirun: it is gone"
+    assert (
+        last_words(facts(clients=(command,)), 0)
+        == "; impirun: it ended with 1: impirun: it is gone"
+    )
     assert last_words(facts(), 0) == ""
 
 

@@ -21,8 +21,12 @@ GOOD = {
 
 
 def row(**keys: str | None) -> str:
-    values = {key: value for key, value in {**GOOD, **keys}.items() if value is not None}
-    return "[[expect]]\n" + "".join(f"{key} = {value}\n" for key, value in values.items())
+    values = {
+        key: value for key, value in {**GOOD, **keys}.items() if value is not None
+    }
+    return "[[expect]]\n" + "".join(
+        f"{key} = {value}\n" for key, value in values.items()
+    )
 
 
 @pytest.fixture
@@ -35,14 +39,27 @@ def read(tmp_path):
     return read
 
 
-def verdict(outcome="fail", phase="case", reason="end.checks: expected 4 checks of rank 3, but 2 were done") -> Verdict:
+def verdict(
+    outcome="fail",
+    phase="case",
+    reason="end.checks: expected 4 checks of rank 3, but 2 were done",
+) -> Verdict:
     return Verdict(outcome=outcome, phase=phase, reason=reason)
 
 
 def test_a_row(read):
     (found,) = read(row(phase='"case"', reason='"rank 3"', count="1")).rows
-    assert (found.number, found.cells, found.result, found.phase) == (1, (RING,), "fail", "case")
-    assert (found.until, found.issue, found.count) == (datetime.date(2999, 3, 1), "https://tracker.example/41", 1)
+    assert (found.number, found.cells, found.result, found.phase) == (
+        1,
+        (RING,),
+        "fail",
+        "case",
+    )
+    assert (found.until, found.issue, found.count) == (
+        datetime.date(2999, 3, 1),
+        "https://tracker.example/41",
+        1,
+    )
     assert str(found) == f"row 1 ({RING})"
 
 
@@ -58,8 +75,8 @@ def test_an_empty_file_has_no_rows(read):
         ({"issue": None}, "it has no issue"),
         ({"until": None}, "it has no until"),
         ({"colour": '"red"'}, "no key 'colour'; there are cells, result"),
-        ({"cells": "7"}, "cells is no selector"),
-        ({"cells": "[]"}, "cells is no selector"),
+        ({"cells": "7"}, "cells is not a selector"),
+        ({"cells": "[]"}, "cells is not a selector"),
         ({"cells": '""'}, "write CASE/PARTIES/TOPOLOGY"),
         ({"cells": '"@fast/pure+mpich"'}, "no case has the tag 'fast'"),
         ({"cells": '"p2p.ring"'}, "leaves every vendor open"),
@@ -67,16 +84,19 @@ def test_an_empty_file_has_no_rows(read):
         ({"cells": '"coll.*/*+*/**"'}, "leaves every vendor open"),
         ({"cells": '"coll.*/m*+o*/**"'}, "leaves every vendor open"),
         ({"cells": f'["{RING}", "coll.*/**"]'}, "leaves every vendor open"),
-        ({"result": '"error"'}, "result = 'error' is unknown; write one of fail, timeout, red, flaky, sometimes"),
+        (
+            {"result": '"error"'},
+            "result = 'error' is unknown; write one of fail, timeout, red, flaky, sometimes",
+        ),
         ({"result": '"pass"'}, "is unknown"),
         ({"phase": '"sleep"'}, "phase = 'sleep' is unknown"),
-        ({"reason": '"("'}, "no regular expression"),
-        ({"reason": "3"}, "reason = 3 is no text"),
-        ({"count": "0"}, "count = 0 is no number of cells"),
+        ({"reason": '"("'}, "not a regular expression"),
+        ({"reason": "3"}, "reason = 3 is not text"),
+        ({"count": "0"}, "count = 0 is not a number of cells"),
         ({"count": "true"}, "count = True"),
-        ({"issue": '"later"'}, "issue = 'later' is no link"),
+        ({"issue": '"later"'}, "issue = 'later' is not a link"),
         ({"until": '"2027-03-01"'}, "write one without quotes"),
-        ({"until": "2027-03-01T10:00:00"}, "is no date"),
+        ({"until": "2027-03-01T10:00:00"}, "is not a date"),
     ],
 )
 def test_a_wrong_row_is_one_sentence_with_its_place(read, tmp_path, keys, words):
@@ -88,7 +108,9 @@ def test_a_wrong_row_is_one_sentence_with_its_place(read, tmp_path, keys, words)
     assert "\n" not in text
 
 
-@pytest.mark.parametrize("text", ["[[expect", "a = 1", "expect = 3", "expect = [3]", '[expect]\ncells = "x"'])
+@pytest.mark.parametrize(
+    "text", ["[[expect", "a = 1", "expect = 3", "expect = [3]", '[expect]\ncells = "x"']
+)
 def test_a_wrong_file_is_one_sentence(read, tmp_path, text):
     with pytest.raises(UsageError, match=str(tmp_path / "e.toml")):
         read(text)
@@ -99,7 +121,10 @@ def test_a_missing_file(tmp_path):
         load(tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("cells", ["coll.*/*+openmpi/**", "*/openmpi+*", "@collective/pure+*/1x2+1x2", "/4f1c09a"])
+@pytest.mark.parametrize(
+    "cells",
+    ["coll.*/*+openmpi/**", "*/openmpi+*", "@collective/pure+*/1x2+1x2", "/4f1c09a"],
+)
 def test_one_vendor_is_enough(read, cells):
     assert read(row(cells=f'"{cells}"')).rows
 
@@ -112,14 +137,26 @@ def test_a_row_explains_one_outcome_only(read, result, outcome):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "explained"), [("fail", True), ("timeout", True), ("flaky", True), ("error", False), ("pass", False)]
+    ("outcome", "explained"),
+    [
+        ("fail", True),
+        ("timeout", True),
+        ("flaky", True),
+        ("error", False),
+        ("pass", False),
+    ],
 )
 def test_what_fails_by_chance_has_a_known_cause_and_may_pass(read, outcome, explained):
     with pytest.raises(UsageError, match="sometimes needs a reason"):
         read(row(result='"sometimes"'))
     rows = read(row(result='"sometimes"', reason='"rank 3"'))
     assert (rows.find(parse_cell(RING), verdict(outcome)) is not None) == explained
-    assert read(row(result='"sometimes"', reason='"rank 4"')).find(parse_cell(RING), verdict(outcome)) is None
+    assert (
+        read(row(result='"sometimes"', reason='"rank 4"')).find(
+            parse_cell(RING), verdict(outcome)
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,17 +172,24 @@ def test_what_fails_by_chance_has_a_known_cause_and_may_pass(read, outcome, expl
     ],
 )
 def test_phase_reason_and_cell_must_fit(read, keys, explained):
-    assert (read(row(**keys)).find(parse_cell(RING), verdict()) is not None) == explained
+    assert (
+        read(row(**keys)).find(parse_cell(RING), verdict()) is not None
+    ) == explained
 
 
 def test_a_pass_is_found_too_unless_it_was_flaky(read):
     passed = Verdict(outcome="pass")
-    assert read(row(result='"timeout"', phase='"init"')).find(parse_cell(RING), passed) is not None
+    assert (
+        read(row(result='"timeout"', phase='"init"')).find(parse_cell(RING), passed)
+        is not None
+    )
     assert read(row(result='"flaky"')).find(parse_cell(RING), passed) is None
 
 
 def test_the_first_row_that_fits(read):
-    rows = read(row(result='"timeout"'), row(phase='"fini"'), row(), row(reason='"rank 3"'))
+    rows = read(
+        row(result='"timeout"'), row(phase='"fini"'), row(), row(reason='"rank 3"')
+    )
     found = rows.find(parse_cell(RING), verdict())
     assert found is not None
     assert found.number == 3

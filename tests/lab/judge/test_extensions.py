@@ -1,4 +1,4 @@
-"""Cases of what is impi's own: each turns red where the wire does not show what it says."""
+"""Cases of impi's own extensions: each turns red if the wire contradicts its logs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ VENDORS = ("pure", "mpich", "openmpi")
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
-def run(case: str, tweak: Callable[[Job], None] = lambda job: None, clients: int = 2) -> Verdict:
-    cell = Cell(CASES[case], VENDORS[:clients], parse_topology("+".join(["1x2"] * clients)))
+def run(
+    case: str, tweak: Callable[[Job], None] = lambda job: None, clients: int = 2
+) -> Verdict:
+    cell = Cell(
+        CASES[case], VENDORS[:clients], parse_topology("+".join(["1x2"] * clients))
+    )
     lab = FakeBackend(tweak=tweak).open(cell.vendors, cell.topology, run="r")
-    return judge_cell(cell, run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event()))
+    return judge_cell(
+        cell, run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event())
+    )
 
 
 def red(verdict: Verdict) -> tuple[str, str]:
@@ -34,17 +40,29 @@ def red(verdict: Verdict) -> tuple[str, str]:
     return verdict.culprit.name, verdict.blame
 
 
-def altered(kind: str, marks: tuple[str, ...], /, **changes: object) -> Callable[[Job], None]:
+def altered(
+    kind: str, marks: tuple[str, ...], /, **changes: object
+) -> Callable[[Job], None]:
     """A job one access of which is another: that of rank 2 to a rank of client 0."""
 
     def tweak(job: Job) -> None:
         for index, message in enumerate(job.messages):
-            access = read_access(message.payload or message.contains or b"") if message.access else None
-            if access is not None and message.src == 2 and (access.kind, access.marks) == (kind, marks):
+            access = (
+                read_access(message.payload or message.contains or b"")
+                if message.access
+                else None
+            )
+            if (
+                access is not None
+                and message.src == 2
+                and (access.kind, access.marks) == (kind, marks)
+            ):
                 other = replace(access, **changes)  # type: ignore[arg-type]
                 rest = (message.nbytes or 0) - len(access.head) - len(access.data)
                 octets = other.head + other.data + bytes(rest)
-                job.messages[index] = replace(message, payload=octets, nbytes=len(octets))
+                job.messages[index] = replace(
+                    message, payload=octets, nbytes=len(octets)
+                )
                 return
         raise AssertionError("there is no such access")
 
@@ -54,14 +72,28 @@ def altered(kind: str, marks: tuple[str, ...], /, **changes: object) -> Callable
 @pytest.mark.parametrize(
     ("case", "tweak", "says"),
     [
-        ("rma.fence", altered("Accumulate", ("fence",), marks=()), "octet 64 [fence] with"),
+        (
+            "rma.fence",
+            altered("Accumulate", ("fence",), marks=()),
+            "octet 64 [fence] with",
+        ),
         ("rma.fence", altered("Accumulate", (), op="MAX"), "Accumulate (MAX)"),
-        ("rma.lock", altered("Get", ("lock exclusive",), marks=("lock shared",)), "[lock shared]"),
-        ("rma.lock", altered("Put", ("unlock", "acknowledge"), at=4), "octet 4 [unlock, acknowledge]"),
+        (
+            "rma.lock",
+            altered("Get", ("lock exclusive",), marks=("lock shared",)),
+            "[lock shared]",
+        ),
+        (
+            "rma.lock",
+            altered("Put", ("unlock", "acknowledge"), at=4),
+            "octet 4 [unlock, acknowledge]",
+        ),
         ("rma.lock", altered("Get_accumulate", (), data=b"\0\0\0\2"), "with 00000002"),
     ],
 )
-def test_an_access_of_another_kind_epoch_or_place(case: str, tweak: Callable[[Job], None], says: str) -> None:
+def test_an_access_of_another_kind_epoch_or_place(
+    case: str, tweak: Callable[[Job], None], says: str
+) -> None:
     verdict = run(case, tweak)
     assert red(verdict) == ("traffic.payload", "client 1 (mpich) rank 2 on c1n0")
     assert says in verdict.reason
@@ -69,9 +101,14 @@ def test_an_access_of_another_kind_epoch_or_place(case: str, tweak: Callable[[Jo
 
 def test_an_access_that_did_not_cross() -> None:
     def tweak(job: Job) -> None:
-        job.messages.remove(next(m for m in job.messages if m.tag == ACCESS_TAG and m.src == 3))
+        job.messages.remove(
+            next(m for m in job.messages if m.tag == ACCESS_TAG and m.src == 3)
+        )
 
-    assert red(run("rma.fence", tweak)) == ("traffic.crossing", "client 1 (mpich) rank 3 on c1n0")
+    assert red(run("rma.fence", tweak)) == (
+        "traffic.crossing",
+        "client 1 (mpich) rank 3 on c1n0",
+    )
 
 
 def a_survivor_fails(job: Job) -> None:
@@ -100,7 +137,10 @@ def nobody_is_told(job: Job) -> None:
 
 def the_server_prints_another(job: Job) -> None:
     assert job.server is not None
-    said = job.server.stderr + b"impirun: client 0 (10.9.1.1:1): it was lost; the job goes on without\n"
+    said = (
+        job.server.stderr
+        + b"impirun: client 0 (10.9.1.1:1): it was lost; the job goes on without\n"
+    )
     job.server = replace(job.server, stderr=said)
 
 
@@ -137,28 +177,40 @@ def no_notice(job: Job) -> None:
         (no_notice, "traffic.crossing", "client 0 (pure) rank 0 on c0n0"),
     ],
 )
-def test_a_client_that_is_lost(tweak: Callable[[Job], None], item: str, blame: str) -> None:
+def test_a_client_that_is_lost(
+    tweak: Callable[[Job], None], item: str, blame: str
+) -> None:
     assert run("survive.client", clients=3).outcome == "pass"
     assert red(run("survive.client", tweak, clients=3)) == (item, blame)
 
 
 def test_a_job_that_must_not_lose_anybody() -> None:
-    assert red(run("rma.fence", lambda job: job.losses.update({0: [1]}))) == ("end.loss", "client 1 (mpich)")
+    assert red(run("rma.fence", lambda job: job.losses.update({0: [1]}))) == (
+        "end.loss",
+        "client 1 (mpich)",
+    )
 
 
 @pytest.mark.parametrize(("src", "dest"), [(2, 0), (0, 3)])
 def test_a_file_that_one_client_accesses_for_all(src: int, dest: int) -> None:
-    """What others write crosses to the rank with the file, and what they read crosses back."""
+    """Data of others cross to the rank with the file, and data that they read cross back."""
 
     def tweak(job: Job) -> None:
-        at = next(i for i, m in enumerate(job.messages) if (m.src, m.dest, m.tag) == (src, dest, 170))
+        at = next(
+            i
+            for i, m in enumerate(job.messages)
+            if (m.src, m.dest, m.tag) == (src, dest, 170)
+        )
         job.messages[at] = replace(job.messages[at], contains=b"of another file")
 
     item, blame = red(run("files.shared", tweak))
     assert (item, f"rank {src}" in blame) == ("traffic.payload", True)
 
 
-@pytest.mark.parametrize(("case", "tag"), [("lco.channel", 251), ("lco.channel", 252), ("endpoints.ring", 251)])
+@pytest.mark.parametrize(
+    ("case", "tag"),
+    [("lco.channel", 251), ("lco.channel", 252), ("endpoints.ring", 251)],
+)
 def test_a_message_between_objects(case: str, tag: int) -> None:
     def other(job: Job) -> None:
         at = next(i for i, m in enumerate(job.messages) if (m.src, m.tag) == (3, tag))
@@ -167,8 +219,14 @@ def test_a_message_between_objects(case: str, tag: int) -> None:
     def lost(job: Job) -> None:
         job.messages.remove(next(m for m in job.messages if (m.src, m.tag) == (3, tag)))
 
-    assert red(run(case, other)) == ("traffic.payload", "client 1 (mpich) rank 3 on c1n0")
-    assert red(run(case, lost)) == ("traffic.crossing", "client 1 (mpich) rank 3 on c1n0")
+    assert red(run(case, other)) == (
+        "traffic.payload",
+        "client 1 (mpich) rank 3 on c1n0",
+    )
+    assert red(run(case, lost)) == (
+        "traffic.crossing",
+        "client 1 (mpich) rank 3 on c1n0",
+    )
 
 
 @pytest.mark.parametrize(("src", "dest"), [(2, 4), (5, 3)])
@@ -176,9 +234,19 @@ def test_a_message_between_a_parent_and_a_child(src: int, dest: int) -> None:
     """A child is of no client, so its parent has to answer for both ways."""
 
     def tweak(job: Job) -> None:
-        at = next(i for i, m in enumerate(job.meetings) if (m.src, m.dest) == (src, dest))
-        job.meetings[at] = replace(job.meetings[at], payload=b"something else", nbytes=14)
+        at = next(
+            i for i, m in enumerate(job.meetings) if (m.src, m.dest) == (src, dest)
+        )
+        job.meetings[at] = replace(
+            job.meetings[at], payload=b"something else", nbytes=14
+        )
 
     item, blame = red(run("later.spawn", tweak))
-    assert (item, blame) == ("traffic.crossing", f"client 1 (mpich) rank {min(src, dest)} on c1n0")
-    assert red(run("later.spawn", lambda job: job.meetings.clear()))[0] == "traffic.crossing"
+    assert (item, blame) == (
+        "traffic.crossing",
+        f"client 1 (mpich) rank {min(src, dest)} on c1n0",
+    )
+    assert (
+        red(run("later.spawn", lambda job: job.meetings.clear()))[0]
+        == "traffic.crossing"
+    )

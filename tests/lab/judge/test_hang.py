@@ -44,7 +44,9 @@ def test_a_syncack_that_is_not_yet_due_is_no_fault():
     hang.stands(1, 'File "/x/programs/p2p.py", line 3 in <module>')
     ranks, sentence = hang.blames()
     assert ranks == (1,)
-    assert sentence.endswith('which is in no MPI call: it stands in File "/x/programs/p2p.py", line 3 in <module>')
+    assert sentence.endswith(
+        'which is in no MPI call: it stands in File "/x/programs/p2p.py", line 3 in <module>'
+    )
 
 
 def test_a_posted_receive_makes_it_due():
@@ -56,7 +58,9 @@ def test_a_posted_receive_makes_it_due():
     hang.is_in(1, "Recv", source=0, tag=8)
     ranks, sentence = hang.blames()
     assert ranks == (2,)
-    assert sentence.endswith("client 1 rank 2, which has a receive for it and does not answer")
+    assert sentence.endswith(
+        "client 1 rank 2, which has a receive for it and does not answer"
+    )
 
 
 def test_a_receiver_that_sends_no_syncack_by_its_own_call():
@@ -76,8 +80,9 @@ def test_the_rest_of_a_long_message():
     hang.is_in(2, "Recv", source=0, tag=3)
     ranks, sentence = hang.blames()
     assert ranks == (0,)
-    assert "has the SYNCACK of message 1 and sent 262144 of 1048576 octets" in sentence or (
-        "the rest of message 1 (262144 of 1048576 octets)" in sentence
+    assert (
+        "has the SYNCACK of message 1 and sent 262144 of 1048576 octets" in sentence
+        or ("the rest of message 1 (262144 of 1048576 octets)" in sentence)
     )
 
 
@@ -92,7 +97,10 @@ def test_no_protoack():
     hang.is_in(3, "Recv", source=0, tag=9)
     ranks, sentence = hang.blames()
     assert ranks == (3,)
-    assert "a PROTOACK (32 packets out, hiwater 32) from client 1 rank 3, which does not acknowledge" in sentence
+    assert (
+        "a PROTOACK (32 packets out, hiwater 32) from client 1 rank 3, which does not acknowledge"
+        in sentence
+    )
 
 
 def test_a_sender_that_is_out_of_credit_because_its_receiver_is_outside_of_mpi():
@@ -128,7 +136,9 @@ def test_one_that_says_it_sends_and_nothing_crosses():
     hang.is_in(3, "Recv", source=0, tag=8)
     ranks, sentence = hang.blames()
     assert ranks == (3,)
-    assert sentence.endswith("which says that it sent it (Send(to rank 0, tag 7)), and nothing has crossed")
+    assert sentence.endswith(
+        "which says that it sent it (Send(to rank 0, tag 7)), and nothing has crossed"
+    )
 
 
 def test_one_that_has_credit_and_sends_nothing():
@@ -136,7 +146,10 @@ def test_one_that_has_credit_and_sends_nothing():
     hang.is_in(3, "Ssend", dest=0, sendtag=7)
     ranks, sentence = hang.blames()
     assert ranks == (3,)
-    assert sentence == "client 1 rank 3 has credit and sends nothing (it is in Ssend(to rank 0, tag 7))"
+    assert (
+        sentence
+        == "client 1 rank 3 has credit and sends nothing (it is in Ssend(to rank 0, tag 7))"
+    )
 
 
 def test_one_that_does_not_take_what_has_come():
@@ -146,7 +159,9 @@ def test_one_that_does_not_take_what_has_come():
     hang.is_in(2, "Recv", source=0, tag=7)
     ranks, sentence = hang.blames()
     assert ranks == (2,)
-    assert sentence.startswith("client 1 rank 2 does not take message 1, which has come")
+    assert sentence.startswith(
+        "client 1 rank 2 does not take message 1, which has come"
+    )
 
 
 def test_another_tag_is_not_the_message():
@@ -212,7 +227,9 @@ def test_two_different_collectives():
     hang.is_in(2, "Bcast", nth=1, root=0)
     ranks, sentence = hang.blames()
     assert ranks in {(2,), (0,)}
-    assert "which is in Bcast there" in sentence or "which is in Barrier there" in sentence
+    assert (
+        "which is in Bcast there" in sentence or "which is in Barrier there" in sentence
+    )
 
 
 def test_another_communicator_s_collective_is_another_one():
@@ -275,7 +292,10 @@ def left_gather(seen: int) -> Hang:
 def test_a_rank_that_has_left_gather_without_sending():
     ranks, sentence = left_gather(1).blames()
     assert ranks == (3,)
-    assert "for DATA (tag 130) from client 1 rank 3, which has left it and sent nothing of it" in sentence
+    assert (
+        "for DATA (tag 130) from client 1 rank 3, which has left it and sent nothing of it"
+        in sentence
+    )
 
 
 def test_a_rank_that_has_left_gather_and_owes_to_a_later_one():
@@ -298,7 +318,9 @@ def test_finalize_without_everybody():
     hang.stands(3, 'File "/x/programs/p2p.py", line 3 in <module>')
     ranks, sentence = hang.blames()
     assert ranks == (3,)
-    assert sentence.startswith("client 0 rank 0 waits in MPI_Finalize for client 1 rank 3, which is in no MPI call")
+    assert sentence.startswith(
+        "client 0 rank 0 waits in MPI_Finalize for client 1 rank 3, which is in no MPI call"
+    )
 
 
 def test_no_fini():
@@ -311,7 +333,7 @@ def test_no_fini():
 
 
 def test_finalize_without_its_barrier():
-    """Who is through with FINI has skipped what others still wait for."""
+    """A rank that is through with FINI has skipped an act that others still wait for."""
     hang = Hang()
     hang.no_fini += [(0, 2), (0, 3), (1, 2), (1, 3)]
     hang.finis = 4
@@ -329,7 +351,9 @@ def test_a_communicator_that_was_freed_without_its_barrier():
     hang.crossed(2, 0, tag=230, cid=9)
     ranks, sentence = hang.blames()
     assert ranks == (0,)
-    assert sentence.endswith("which has sent FINI and nothing of the barrier of MPI_Comm_free")
+    assert sentence.endswith(
+        "which has sent FINI and nothing of the barrier of MPI_Comm_free"
+    )
 
 
 def test_of_many_requests_the_one_that_lacks_something_counts():

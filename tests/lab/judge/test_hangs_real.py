@@ -87,8 +87,15 @@ def local() -> Iterator[Backend]:
 def hang(backend: Backend, case: str, mutation: Mutation) -> tuple[Cell, Seen, Verdict]:
     cell = Cell(CASES[case], ("pure", "pure"), parse_topology("1x2+1x2"))
     seen, verdict = attempt(backend, cell, LIMITS, mutation, "hangs")
-    ends = [(c.who, c.code, c.ended_s, c.stderr) for c in (seen.evidence.server, *seen.evidence.clients) if c]
-    assert (verdict.outcome, verdict.phase) == ("timeout", "case"), (verdict.reason, ends)
+    ends = [
+        (c.who, c.code, c.ended_s, c.stderr)
+        for c in (seen.evidence.server, *seen.evidence.clients)
+        if c
+    ]
+    assert (verdict.outcome, verdict.phase) == ("timeout", "case"), (
+        verdict.reason,
+        ends,
+    )
     return cell, seen, verdict
 
 
@@ -98,25 +105,41 @@ def test_a_client_that_never_sends_syncack(docker, tmp_path):
     assert "client 1 (pure) rank" in verdict.blame
     assert "for the SYNCACK of message" in verdict.reason
     assert verdict.reason.endswith("and does not answer")
-    # What it rests on is all there, from outside of nodes that have no right to trace anything.
+    # All its evidence is there, from outside of nodes that have no right to trace anything.
     look = seen.evidence.look
     assert look is not None
     assert look.notes == ()
-    assert {node: len(stacks) for node, stacks in look.stacks.items()} == {"c0n0": 2, "c1n0": 2}
-    assert any("p2p_ssend.py" in frame for frame in list(look.stacks["c1n0"].values())[-1])
-    assert all("ESTABLISHED" in " ".join(look.sockets[node]) for node in ("c0n0", "c1n0"))
+    assert {node: len(stacks) for node, stacks in look.stacks.items()} == {
+        "c0n0": 2,
+        "c1n0": 2,
+    }
+    assert any(
+        "p2p_ssend.py" in frame for frame in list(look.stacks["c1n0"].values())[-1]
+    )
+    assert all(
+        "ESTABLISHED" in " ".join(look.sockets[node]) for node in ("c0n0", "c1n0")
+    )
     write_seen(cell, seen, verdict, tmp_path / "cell")
     report = (tmp_path / "cell/hang.txt").read_text()
     assert "tag 50, context 0, 64 of 64 octets; no SYNCACK" in report
     timeline = (tmp_path / "cell/timeline.txt").read_text()
-    for words in ("server    says: impirun: client 1 has joined", "DATASYNC rank 0 -> rank 2", "-> Issend(to rank 2"):
+    for words in (
+        "server    says: impirun: client 1 has joined",
+        "DATASYNC rank 0 -> rank 2",
+        "-> Issend(to rank 2",
+    ):
         assert words in timeline
-    assert verdict.reason.partition("; ")[2] in (tmp_path / "cell/timeline.html").read_text()
+    assert (
+        verdict.reason.partition("; ")[2]
+        in (tmp_path / "cell/timeline.html").read_text()
+    )
 
 
 @pytest.mark.docker
 def test_a_client_that_never_acknowledges_packets(docker):
-    _, _, verdict = hang(docker, "p2p.flood", patched((BEGIN, NO_PROTOACK), clients=(0, 1)))
+    _, _, verdict = hang(
+        docker, "p2p.flood", patched((BEGIN, NO_PROTOACK), clients=(0, 1))
+    )
     (rank,) = re.findall(r"client 1 \(pure\) rank ([23])", verdict.blame)
     waits = f"for a PROTOACK (64 packets out, hiwater 64) from client 1 rank {rank}, which does not ack"
     assert waits in verdict.reason
@@ -127,7 +150,10 @@ def test_a_client_that_sends_nothing(docker):
     _, _, verdict = hang(docker, "p2p.ring", patched((BEGIN, NOTHING)))
     assert "client 1 (pure) rank" in verdict.blame
     assert "client 0" not in verdict.blame
-    assert "and nothing has crossed" in verdict.reason or "has credit and sends nothing" in verdict.reason
+    assert (
+        "and nothing has crossed" in verdict.reason
+        or "has credit and sends nothing" in verdict.reason
+    )
 
 
 @pytest.fixture(params=["local", pytest.param("docker", marks=pytest.mark.docker)])
@@ -136,16 +162,24 @@ def either(request) -> Backend:
 
 
 def test_two_receives_that_wait_for_each_other(local):
-    _, _, verdict = hang(local, "p2p.ring", patched(("right, left =", CIRCLE), clients=(0, 1)))
-    assert verdict.blame == "client 0 (pure) rank 1 on c0n0 and client 1 (pure) rank 2 on c1n0"
-    assert verdict.reason.endswith("for DATA from client 0 rank 1: they wait for each other")
+    _, _, verdict = hang(
+        local, "p2p.ring", patched(("right, left =", CIRCLE), clients=(0, 1))
+    )
+    assert (
+        verdict.blame
+        == "client 0 (pure) rank 1 on c0n0 and client 1 (pure) rank 2 on c1n0"
+    )
+    assert verdict.reason.endswith(
+        "for DATA from client 0 rank 1: they wait for each other"
+    )
 
 
 def test_a_collective_that_one_rank_never_enters(either, tmp_path):
     cell, seen, verdict = hang(either, "coll.all", patched(("# Allreduce\n", NEVER)))
     assert verdict.blame == "client 1 (pure) rank 3 on c1n0"
     assert (
-        "in Allreduce (collective 4 of MPI_COMM_WORLD) for client 1 rank 3, which is in no MPI call" in verdict.reason
+        "in Allreduce (collective 4 of MPI_COMM_WORLD) for client 1 rank 3, which is in no MPI call"
+        in verdict.reason
     )
     assert "coll_all.py" in verdict.reason
     write_seen(cell, seen, verdict, tmp_path / "cell", capture="none")

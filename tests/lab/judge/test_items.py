@@ -42,27 +42,43 @@ from impi.lab.judge.items import FROM_WIRE, ITEMS, OF_A_REFUSAL
 from impi.lab.nodes.roster import Roster
 from impi.lab.nodes.topology import parse_topology
 
-ELSEWHERE = {"start.refused", "fault.ended", "fault.named"}
-"""Items of jobs that must not begin, or must end by a fault."""
+ELSEWHERE = {
+    *("start.refused", "fault.ended", "fault.named", "end.code", "end.output"),
+    "traffic.sealed",
+}
+"""Items of jobs that must not begin, or must end by a fault, of programs of users, and of TLS."""
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("topology", ["1x2+1x2", "2x2+1x2", "1x2+1x2+1x2", "1x1+1x1", "1x2+1x2+1x2+1x2+1x2"])
+@pytest.mark.parametrize(
+    "topology", ["1x2+1x2", "2x2+1x2", "1x2+1x2+1x2", "1x1+1x1", "1x2+1x2+1x2+1x2+1x2"]
+)
 def test_a_good_job_passes(case, topology):
     vendors = ("pure", "mpich", "openmpi", "mpich", "pure")[: topology.count("+") + 1]
     verdict = run(cell=(case, vendors, topology), variant=CASES[case].variants[0])
     assert (verdict.outcome, verdict.reason) == ("pass", "")
-    asked = set(ITEMS) - ELSEWHERE - (set() if (CASES[case].traffic != "unseen") else FROM_WIRE)
-    assert {item.name for item in verdict.items} == (OF_A_REFUSAL if refused(case) else asked)
+    asked = (
+        set(ITEMS)
+        - ELSEWHERE
+        - (set() if (CASES[case].traffic != "unseen") else FROM_WIRE)
+    )
+    assert {item.name for item in verdict.items} == (
+        OF_A_REFUSAL if refused(case) else asked
+    )
     assert verdict.self_reported is not (CASES[case].traffic != "unseen")
 
 
 def test_only_a_soak_is_not_captured():
-    assert [case.name for case in CASES.values() if case.traffic == "unseen"] == ["soak.messages"]
+    assert [case.name for case in CASES.values() if case.traffic == "unseen"] == [
+        "soak.messages"
+    ]
 
 
 def refused(case):
-    return CASES[case].ends(Roster.of(parse_topology("1x2+1x2"), PAIR[1])).refused is not None
+    return (
+        CASES[case].ends(Roster.of(parse_topology("1x2+1x2"), PAIR[1])).refused
+        is not None
+    )
 
 
 def test_without_captures_a_pass_is_self_reported():
@@ -73,10 +89,41 @@ def test_without_captures_a_pass_is_self_reported():
 
 
 ALONE = [
-    *(wrong_library, no_library, nobody_looked, small_vendor_world, no_local_messages, another_disk, wrong_check),
-    *(fewer_checks, one_message_less, swapped, bad_status, bad_impirun, no_host_fini, no_client_fini),
-    *(leaves_a_process, leaves_a_child, stray_syncack, early_protoack, no_credit, no_protoack, after_fini),
-    *(one_message_twice, unknown_tag, unknown_context, wrong_lsrank, wrong_count, no_barrier_at_the_end),
+    *(
+        wrong_library,
+        no_library,
+        nobody_looked,
+        small_vendor_world,
+        no_local_messages,
+        another_disk,
+        wrong_check,
+    ),
+    *(
+        fewer_checks,
+        one_message_less,
+        swapped,
+        bad_status,
+        bad_impirun,
+        no_host_fini,
+        no_client_fini,
+    ),
+    *(
+        leaves_a_process,
+        leaves_a_child,
+        stray_syncack,
+        early_protoack,
+        no_credit,
+        no_protoack,
+        after_fini,
+    ),
+    *(
+        one_message_twice,
+        unknown_tag,
+        unknown_context,
+        wrong_lsrank,
+        wrong_count,
+        no_barrier_at_the_end,
+    ),
 ]
 
 
@@ -88,11 +135,16 @@ def test_some_faults_are_seen_by_one_item_only(fault):
 def test_every_item_catches_something():
     caught = set().union(*(failed(run(f[0])) for f in FAULTS))
     caught |= failed(run(lambda job: job.dropped.update(c0n0=3)))
-    caught |= failed(run(cell=("startup.key", *PAIR[1:]), variant=""))  # keys were asked for by nobody
+    # Keys were asked for by nobody
+    caught |= failed(run(cell=("startup.key", *PAIR[1:]), variant=""))
     caught |= failed(run(lambda job: job.methods.update({1: 1})))
-    caught |= {"identity.launcher", "identity.transport", "start.address", "end.secret"}  # test_items_identity.py
+    # test_items_identity.py
+    caught |= {"identity.launcher", "identity.transport", "start.address", "end.secret"}
     caught |= failed(run(lambda job: job.link.update(arrived=0), variant="net=wan"))
     caught |= failed(run(silent_server, cell=WRONG_KEY, variant="auth=wrong"))
-    caught |= failed(run(variant="fault=partition@case"))  # its program has no such phase
+    # Its program has no such phase
+    caught |= failed(run(variant="fault=partition@case"))
     caught |= {"fault.ended", "fault.named"}  # test_items_fault.py
+    caught |= {"end.code", "end.output"}  # test_items_own.py
+    caught |= failed(run(variant="auth=tls"))  # nothing of it is in TLS
     assert caught == set(ITEMS)

@@ -15,11 +15,17 @@ from impi.lab.judge.items import ITEMS
 from impi.lab.judge.verdict import PHASES
 
 OF_THE_END = [
-    fault for fault in FAULTS if fault[2].split(".")[0] in ("end", "traffic") or fault[2] == "identity.counter"
+    fault
+    for fault in FAULTS
+    if fault[2].split(".")[0] in ("end", "traffic") or fault[2] == "identity.counter"
 ]
 
 
-@pytest.mark.parametrize(("fault", "phase", "item", "blame"), OF_THE_END, ids=[f[0].__name__ for f in OF_THE_END])
+@pytest.mark.parametrize(
+    ("fault", "phase", "item", "blame"),
+    OF_THE_END,
+    ids=[f[0].__name__ for f in OF_THE_END],
+)
 def test_a_fault_is_caught_by_its_item(fault, phase, item, blame):
     verdict = run(fault)
     assert verdict.outcome == "fail"
@@ -74,7 +80,11 @@ def test_what_must_fail_must_fail():
     def said_fini(job: Job) -> None:
         job.startup_said[1] = ["DONE", "FINI"]
 
-    for fault, item in ((always_0, "end.status"), (silent_server, "end.status"), (said_fini, "end.fini")):
+    for fault, item in (
+        (always_0, "end.status"),
+        (silent_server, "end.status"),
+        (said_fini, "end.fini"),
+    ):
         verdict = run(fault, cell=exit_code)
         assert (verdict.outcome, verdict.culprit.name) == ("fail", item)
 
@@ -123,7 +133,9 @@ def another_code(job: Job) -> None:
 
 
 def the_wrong_one_is_named(job: Job) -> None:
-    job.server = Completed(argv=(), code=1, stdout=b"", stderr=b"Error: client 0 was lost\n")
+    job.server = Completed(
+        argv=(), code=1, stdout=b"", stderr=b"Error: client 0 was lost\n"
+    )
 
 
 def fini_after_all(job: Job) -> None:
@@ -147,7 +159,11 @@ def test_a_job_that_is_cut_off(tweak, item, blame):
 
 def test_the_code_of_an_abort():
     verdict = run(another_code, cell=("shutdown.abort", *PAIR[1:]))
-    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "fini", "client 1 (openmpi)")
+    assert (verdict.outcome, verdict.phase, verdict.blame) == (
+        "fail",
+        "fini",
+        "client 1 (openmpi)",
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,9 +175,17 @@ def test_the_code_of_an_abort():
         ("p2p.ring", "c1n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", "fail"),
     ],
 )
-def test_what_a_vendors_mpiexec_leaves_after_a_signal_is_nobodys_fault(case, left, outcome):
-    verdict = run(lambda job: job.leftovers.append(left), cell=(case, ("pure", "mpich"), "1x2+1x2"))
-    assert (verdict.outcome, "end.leftovers" in [item.name for item in verdict.items if not item.ok]) == (
+def test_what_a_vendors_mpiexec_leaves_after_a_signal_is_nobodys_fault(
+    case, left, outcome
+):
+    verdict = run(
+        lambda job: job.leftovers.append(left),
+        cell=(case, ("pure", "mpich"), "1x2+1x2"),
+    )
+    assert (
+        verdict.outcome,
+        "end.leftovers" in [item.name for item in verdict.items if not item.ok],
+    ) == (
         outcome,
         outcome == "fail",
     )
@@ -174,7 +198,11 @@ def test_a_failing_client_that_says_fini_misleads_the_server():
         job.server = replace(job.server, code=0, stderr=b"")
 
     verdict = run(fini, cell=("shutdown.exit-code", *PAIR[1:]))
-    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "fini", "client 1 (openmpi)")
+    assert (verdict.outcome, verdict.phase, verdict.blame) == (
+        "fail",
+        "fini",
+        "client 1 (openmpi)",
+    )
 
 
 def test_who_ends_well_and_closes_before_the_fini_of_the_other():
@@ -198,7 +226,10 @@ def test_a_syncack_before_any_receive(began, outcome):
     assert verdict.outcome == outcome
     if outcome == "fail":
         assert verdict.culprit is not None
-        assert (verdict.culprit.name, verdict.blame) == ("traffic.protocol", "client 1 (openmpi) rank 2 on c1n0")
+        assert (verdict.culprit.name, verdict.blame) == (
+            "traffic.protocol",
+            "client 1 (openmpi) rank 2 on c1n0",
+        )
 
 
 @pytest.mark.parametrize(("ended", "outcome"), [(8.0, "pass"), (6.0, "fail")])
@@ -212,10 +243,16 @@ def test_a_barrier_that_is_left_before_all_are_in(ended, outcome):
     assert verdict.outcome == outcome
     if outcome == "fail":
         assert verdict.culprit is not None
-        assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 0 (mpich) rank 1 on c0n0")
+        assert (verdict.culprit.name, verdict.blame) == (
+            "end.checks",
+            "client 0 (mpich) rank 1 on c0n0",
+        )
 
 
-@pytest.mark.parametrize(("clocks", "outcome"), [((0.0, 0.0), "fail"), ((-1.5, 0.0), "fail"), ((-1.5, 1.0), "pass")])
+@pytest.mark.parametrize(
+    ("clocks", "outcome"),
+    [((0.0, 0.0), "fail"), ((-1.5, 0.0), "fail"), ((-1.5, 1.0), "pass")],
+)
 def test_logs_of_hosts_whose_clocks_differ_accuse_nobody(clocks, outcome):
     """Rank 1 has left the barrier 2 s before rank 3 entered, by the clocks of their hosts."""
 
@@ -239,4 +276,6 @@ def test_a_message_too_many_after_all_checks_is_of_finalize():
 
 
 def test_what_catches_them_is_of_one_module():
-    assert {ITEMS[item].__module__ for _, _, item, _ in OF_THE_END} == {items_end.__name__}
+    assert {ITEMS[item].__module__ for _, _, item, _ in OF_THE_END} == {
+        items_end.__name__
+    }

@@ -47,14 +47,31 @@ def good() -> Facts:
 
 def hit_of(victim: str) -> Fault:
     """A hit of the matrix that ends the job, in mid-job if there is one."""
-    fatal = [hit for hit in HITS.values() if hit.victim == victim and not hit.what.harmless]
+    fatal = [
+        hit for hit in HITS.values() if hit.victim == victim and not hit.what.harmless
+    ]
     return max(fatal, key=lambda hit: (hit.phase == "recv", hit.act == "kill"))
 
 
 def proved(hit: Fault, **more: Any) -> FaultSeen:
     """A hit of which everything was seen."""
-    seen = FaultSeen(kind=f"{hit.act}-{hit.victim}", phase=hit.phase, began=True, at=101.0, thawed_at=102.0)
-    seen = replace(seen, victim=7, ended=True, still=True, frozen=True, refused=2, late=0.2, lasted_s=hit.what.lasts_s)
+    seen = FaultSeen(
+        kind=f"{hit.act}-{hit.victim}",
+        phase=hit.phase,
+        began=True,
+        at=101.0,
+        thawed_at=102.0,
+    )
+    seen = replace(
+        seen,
+        victim=7,
+        ended=True,
+        still=True,
+        frozen=True,
+        refused=2,
+        late=0.2,
+        lasted_s=hit.what.lasts_s,
+    )
     return replace(seen, **more)
 
 
@@ -62,16 +79,36 @@ def after(good: Facts, hit: Fault, said: str = "", **changed: Any) -> Facts:
     """That job ended by a hit as it must; ``changed``: parts of the evidence."""
     said = said or f"{NAMES[hit.victim]}, {RUNNING}"
     clients = tuple(
-        CommandSeen(who=f"client {i}", code=1, stderr=f"impirun: client {i}: {said}\n", ended_s=2.0) for i in range(3)
+        CommandSeen(
+            who=f"client {i}",
+            code=1,
+            stderr=f"impirun: client {i}: {said}\n",
+            ended_s=2.0,
+        )
+        for i in range(3)
     )
-    server = CommandSeen(who="server", code=1, stderr=f"impirun: client 0 has joined\nError: {said}\n", ended_s=2.0)
-    evidence = replace(good.seen, server=server, clients=clients, times=Times(began=100.0), fault=proved(hit))
+    server = CommandSeen(
+        who="server",
+        code=1,
+        stderr=f"impirun: client 0 has joined\nError: {said}\n",
+        ended_s=2.0,
+    )
+    evidence = replace(
+        good.seen,
+        server=server,
+        clients=clients,
+        times=Times(began=100.0),
+        fault=proved(hit),
+    )
     return replace(good, variant=f"fault={hit}", seen=replace(evidence, **changed))
 
 
 def but(facts: Facts, who: int, **changed: Any) -> Facts:
     """Those facts, with another end of one client."""
-    clients = [replace(c, **changed) if i == who else c for i, c in enumerate(facts.seen.clients)]
+    clients = [
+        replace(c, **changed) if i == who else c
+        for i, c in enumerate(facts.seen.clients)
+    ]
     return replace(facts, seen=replace(facts.seen, clients=tuple(clients)))
 
 
@@ -87,7 +124,10 @@ def test_a_job_that_names_the_victim_everywhere_passes(good, victim):
 
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_a_job_that_names_nobody_or_somebody_else_fails(good, victim):
-    for said in (f"something was lost, {RUNNING}", f"client 2 (10.9.3.1:1): rank 5 was ended, {RUNNING}"):
+    for said in (
+        f"something was lost, {RUNNING}",
+        f"client 2 (10.9.3.1:1): rank 5 was ended, {RUNNING}",
+    ):
         if victim != "channel" or "client" not in said:
             verdict = judge(after(good, hit_of(victim), said))
             assert (verdict.outcome, broken(verdict)) == ("fail", {"fault.named"})
@@ -103,8 +143,14 @@ SENTENCE = f"{NAMES['rank']}, {RUNNING}"
         ("", "it says nothing"),
         (f"impirun: client 0: {SENTENCE}, again\n", "and not"),
         (f"impirun: client 0: {SENTENCE}\nimpirun: client 0: {SENTENCE}\n", " | "),
-        (f"impirun: client 0: {SENTENCE}\nhost 2 of client 2 was lost\n", "host 2 of client 2 was lost"),
-        (f"impirun: client 0: {SENTENCE}\nour agent, host 1, was lost\n", "our agent, host 1, was lost"),
+        (
+            f"impirun: client 0: {SENTENCE}\nhost 2 of client 2 was lost\n",
+            "host 2 of client 2 was lost",
+        ),
+        (
+            f"impirun: client 0: {SENTENCE}\nour agent, host 1, was lost\n",
+            "our agent, host 1, was lost",
+        ),
     ],
 )
 def test_every_client_says_one_sentence_and_that_of_all(good, stderr, why):
@@ -121,15 +167,24 @@ def test_the_phase_is_named_and_is_the_right_one(good, phase):
     assert "it names no phase, or a wrong one" in verdict.reason
 
 
-@pytest.mark.parametrize("phase", [phase for phase in MATRIX_PHASES if phase in ("early", "labels")])
+@pytest.mark.parametrize(
+    "phase", [phase for phase in MATRIX_PHASES if phase in ("early", "labels")]
+)
 def test_a_job_that_starts_says_so(good, phase):
-    facts = after(good, HITS[f"kill-rank@{phase}"], f"{NAMES['rank']}, before start-up was complete")
+    facts = after(
+        good,
+        HITS[f"kill-rank@{phase}"],
+        f"{NAMES['rank']}, before start-up was complete",
+    )
     assert judge(facts).outcome == "pass"
 
 
 @pytest.mark.parametrize(("phase", "outcome"), [("early", "pass"), ("labels", "fail")])
 def test_a_rank_that_has_told_nobody_what_it_is_cannot_be_named(good, phase, outcome):
-    for what in ("MPICH's mpiexec ended with 9", "python mine.py (process 7) was stopped"):
+    for what in (
+        "MPICH's mpiexec ended with 9",
+        "python mine.py (process 7) was stopped",
+    ):
         said = f"client 1 (10.9.2.1:1): {what}, before the program had initialised MPI"
         assert judge(after(good, HITS[f"kill-rank@{phase}"], said)).outcome == outcome
 
@@ -137,7 +192,10 @@ def test_a_rank_that_has_told_nobody_what_it_is_cannot_be_named(good, phase, out
 def test_a_client_that_was_not_started_owes_nothing(good):
     facts = after(good, HITS["kill-rank@early"])
     assert judge(but(facts, 2, code=None, stderr="", ended_s=None)).outcome == "pass"
-    assert judge(but(after(good, KILL), 2, code=None, stderr="", ended_s=None)).outcome == "fail"
+    assert (
+        judge(but(after(good, KILL), 2, code=None, stderr="", ended_s=None)).outcome
+        == "fail"
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +214,11 @@ def test_everybody_ends_in_time_with_an_error(good, changed, why):
 
 
 def test_who_stood_still_has_its_time_from_when_it_is_let_go_on(good):
-    facts = after(good, HITS["freeze-client@recv"], fault=proved(HITS["freeze-client@recv"], thawed_at=113.0))
+    facts = after(
+        good,
+        HITS["freeze-client@recv"],
+        fault=proved(HITS["freeze-client@recv"], thawed_at=113.0),
+    )
     assert judge(but(facts, 1, ended_s=20.0, stderr="")).outcome == "pass"
     assert judge(but(facts, 1, ended_s=40.0, stderr="")).outcome == "fail"
     assert judge(but(facts, 0, ended_s=20.0)).outcome == "fail"
@@ -165,12 +227,16 @@ def test_who_stood_still_has_its_time_from_when_it_is_let_go_on(good):
 @pytest.mark.parametrize(
     ("value", "changed", "said"),
     [
-        ("kill-rank@recv", {"began": False}, "not all ranks came to that phase"),
+        ("kill-rank@recv", {"began": False}, "not all ranks reached that phase"),
         ("kill-rank@recv", {"ended": False}, "process 7 did not end"),
         ("terminate-client@recv", {"victim": 0}, "no process got the signal"),
         ("freeze-rank@recv", {"still": False}, "process 7 did not stand still"),
         ("slow-rank@recv", {"lasted_s": 1.0}, "it lasted for 1.0 s only"),
-        ("freeze-node@recv", {"frozen": False, "ended": False}, "the engine had not killed it, or frozen it to the"),
+        (
+            "freeze-node@recv",
+            {"frozen": False, "ended": False},
+            "the engine did not kill it, or did not keep it frozen to the",
+        ),
         ("cut-link@recv", {"refused": 0}, "no packet was refused"),
         ("reset-channel@recv", {"refused": 0}, "no packet was refused"),
         ("slow-link@recv", {"late": 0.01}, "packets were held for 10 ms only"),
@@ -183,7 +249,13 @@ def test_a_hit_that_did_not_happen_is_an_error_of_the_lab(good, value, changed, 
 
 
 def test_nothing_is_forgiven_that_is_left(good):
-    verdict = judge(after(good, KILL, lab=LabTold(leftovers=("c1n0: file /tmp/hydra_hwloc_xmlfile_7",))))
+    verdict = judge(
+        after(
+            good,
+            KILL,
+            lab=LabTold(leftovers=("c1n0: file /tmp/hydra_hwloc_xmlfile_7",)),
+        )
+    )
     assert broken(verdict) == {"end.leftovers"}
 
 
@@ -199,13 +271,21 @@ def test_octets_that_a_library_prints_before_a_sentence_name_nobody(good):
     facts = after(good, hit_of("link"))
     stderr = facts.seen.clients[2].stderr
     assert broken(judge(but(facts, 2, stderr=f"\0{stderr}"))) == set()
-    assert broken(judge(but(facts, 2, stderr=f"\0{stderr}\0client 0\n"))) == {"fault.named"}
+    assert broken(judge(but(facts, 2, stderr=f"\0{stderr}\0client 0\n"))) == {
+        "fault.named"
+    }
 
 
 def test_sentences_are_those_of_failures():
-    command = CommandSeen(who="client 1", code=1, stderr="\0 impirun: client 1: a\nTraceback\nimpirun: client 0: b\n")
+    command = CommandSeen(
+        who="client 1",
+        code=1,
+        stderr="\0 impirun: client 1: a\nTraceback\nimpirun: client 0: b\n",
+    )
     assert sentences(command) == ["a"]
-    server = CommandSeen(who="server", code=1, stderr="impirun: client 1 has joined from x\nError: a\n")
+    server = CommandSeen(
+        who="server", code=1, stderr="impirun: client 1 has joined from x\nError: a\n"
+    )
     assert sentences(server) == ["a"]
 
 

@@ -22,12 +22,16 @@ from impi.lab.run.schedule import judge_cell
 LIMITS = Limits(server=0.3, start=0.3, cell=0.3, grace=0.1)
 
 
-def run(tweak=lambda job: None, *, case="p2p.ring", topology="1x2+1x2", variant="") -> Verdict:
+def run(
+    tweak=lambda job: None, *, case="p2p.ring", topology="1x2+1x2", variant=""
+) -> Verdict:
     backend = FakeBackend(tweak=tweak)
     vendors = ("mpich", "openmpi")
     cell = Cell(CASES[case], vendors, parse_topology(topology), variant)
     lab = backend.open(vendors, cell.topology, run="r")
-    return judge_cell(cell, run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event()))
+    return judge_cell(
+        cell, run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event())
+    )
 
 
 def no_launcher(job: Job) -> None:
@@ -109,17 +113,36 @@ def test_a_fault_is_caught_by_its_item(fault, item, blame):
     [
         ("10.9.0.1", "10.9.1.1", ""),
         ("10.9.1.1", "10.9.1.1", "H_IPV6 is 10.9.1.1"),
-        ("10.9.0.1", "10.9.0.1", "it connects from 10.9.0.1, while its H_IPV6 is 10.9.0.1"),
+        (
+            "10.9.0.1",
+            "10.9.0.1",
+            "it connects from 10.9.0.1, while its H_IPV6 is 10.9.0.1",
+        ),
     ],
 )
-def test_hosts_of_a_relay_are_at_the_servers_node_and_come_from_their_own(address, came_from, found):
-    cell = Cell(CASES["p2p.ring"], ("pure", "pure"), parse_topology("1x1+1x1"), "auth=challenge,reach=relay")
-    told = HostTold(client=1, address=address, port=4001, ranks=(1,), came_from=(came_from,))
+def test_hosts_of_a_relay_are_at_the_servers_node_and_come_from_their_own(
+    address, came_from, found
+):
+    cell = Cell(
+        CASES["p2p.ring"],
+        ("pure", "pure"),
+        parse_topology("1x1+1x1"),
+        "auth=challenge,reach=relay",
+    )
+    told = HostTold(
+        client=1, address=address, port=4001, ranks=(1,), came_from=(came_from,)
+    )
     where = {"c0n0": "10.9.1.0", "c1n0": "10.9.1.1"}
     wire = Wire(startup=StartUp(hosts=(told,)))
-    seen = Evidence(captures=True, hostport="10.9.0.1:4000", nodes=Nodes(addresses=where), wire=wire)
-    facts = Facts(case=cell.case, roster=cell.roster, nonce="", variant=cell.variant, seen=seen)
-    assert [item.actual for item in items_identity.address(facts)] == ([found] if found else [])
+    seen = Evidence(
+        captures=True, hostport="10.9.0.1:4000", nodes=Nodes(addresses=where), wire=wire
+    )
+    facts = Facts(
+        case=cell.case, roster=cell.roster, nonce="", variant=cell.variant, seen=seen
+    )
+    assert [item.actual for item in items_identity.address(facts)] == (
+        [found] if found else []
+    )
 
 
 def under_nothing(job: Job) -> None:
@@ -131,10 +154,13 @@ def test_with_impirun_as_the_manager_of_mpich_no_mpiexec_is_above_its_ranks():
     assert run(under_nothing, variant="launcher=auto").outcome == "pass"
     for topology, tweak, blame in (
         ("1x2+1x2", lambda _job: None, "client 0 (mpich) rank 0"),
-        ("2x1+1x2", under_nothing, "client 0 (mpich) rank 0"),  # Hydra manages several nodes
+        # Hydra manages several nodes
+        ("2x1+1x2", under_nothing, "client 0 (mpich) rank 0"),
     ):
         verdict = run(tweak, topology=topology, variant="launcher=auto")
-        assert verdict.culprit is not None and verdict.culprit.name == "identity.launcher"
+        assert (
+            verdict.culprit is not None and verdict.culprit.name == "identity.launcher"
+        )
         assert verdict.blame.startswith(blame)
 
 
@@ -155,10 +181,16 @@ def test_who_prints_the_key_is_to_blame(monkeypatch):
     monkeypatch.setattr("impi.lab.run.recipe.random_key", lambda: 7654321)
 
     def tells(job: Job) -> None:
-        job.clients[1] = replace(job.clients[1], stderr=b"impirun: the key is 7654321\n")
+        job.clients[1] = replace(
+            job.clients[1], stderr=b"impirun: the key is 7654321\n"
+        )
 
     key = {"case": "startup.key", "variant": "auth=key"}
     assert run(**key).outcome == "pass"
     verdict = run(tells, **key)
-    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "auth", "client 1 (openmpi)")
+    assert (verdict.outcome, verdict.phase, verdict.blame) == (
+        "fail",
+        "auth",
+        "client 1 (openmpi)",
+    )
     assert "7654321" not in verdict.reason

@@ -44,29 +44,48 @@ def test_a_fault_of_the_job_counts_more_than_a_link():
         job.dropped.update(c0n0=3)
         job.leftovers.append("c0n0: process 7 sleep")
 
-    assert (run(spoiled, variant=WIDE).outcome, run(spoiled, variant=WIDE).phase) == ("fail", "down")
+    assert (run(spoiled, variant=WIDE).outcome, run(spoiled, variant=WIDE).phase) == (
+        "fail",
+        "down",
+    )
 
 
 def test_without_a_network_to_change_there_is_no_pass():
     verdict = run(captures=False, variant="net=wan")
-    assert (verdict.outcome, verdict.reason) == ("error", "the network of this lab cannot be changed")
+    assert (verdict.outcome, verdict.reason) == (
+        "error",
+        "the network of this lab cannot be changed",
+    )
 
 
 def test_ways_that_were_not_closed_are_an_error_of_the_lab():
     backend = FakeBackend()
     backend.refused = 0
-    it = Cell(CASES["p2p.ring"], ("mpich", "openmpi"), parse_topology("1x2+1x2"), "reach=outward")
+    it = Cell(
+        CASES["p2p.ring"],
+        ("mpich", "openmpi"),
+        parse_topology("1x2+1x2"),
+        "reach=outward",
+    )
     for refused, outcome in ((0, "error"), (1, "pass")):
         backend.refused = refused
         lab = backend.open(it.vendors, it.topology, run="r")
-        verdict = judge_cell(it, run_cell(prepare(lab, "r"), it, LIMITS, threading.Event()))
+        verdict = judge_cell(
+            it, run_cell(prepare(lab, "r"), it, LIMITS, threading.Event())
+        )
         assert verdict.outcome == outcome
-        assert refused or "c0n0 reached c1n0" in verdict.reason or "server reached c1n0" in verdict.reason
+        assert (
+            refused
+            or "c0n0 reached c1n0" in verdict.reason
+            or "server reached c1n0" in verdict.reason
+        )
 
 
 def test_behind_nat_connections_come_by_the_gateways_address():
     def said(translated: int) -> str:
-        route = RouteSeen(node="c1n1", gateway="c1n0", out=5, back=5, translated=translated)
+        route = RouteSeen(
+            node="c1n1", gateway="c1n0", out=5, back=5, translated=translated
+        )
         return items_network._unrouted("nat", NetworkSeen(routes=(route,)))
 
     assert said(4) == ""

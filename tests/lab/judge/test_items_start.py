@@ -13,10 +13,16 @@ from impi.lab.judge import items_start
 from impi.lab.judge.items import ITEMS
 from impi.lab.judge.verdict import PHASES
 
-OF_START = [fault for fault in FAULTS if not fault[2].startswith(("end.", "traffic.", "identity.counter"))]
+OF_START = [
+    fault
+    for fault in FAULTS
+    if not fault[2].startswith(("end.", "traffic.", "identity.counter"))
+]
 
 
-@pytest.mark.parametrize(("fault", "phase", "item", "blame"), OF_START, ids=[f[0].__name__ for f in OF_START])
+@pytest.mark.parametrize(
+    ("fault", "phase", "item", "blame"), OF_START, ids=[f[0].__name__ for f in OF_START]
+)
 def test_a_fault_is_caught_by_its_item(fault, phase, item, blame):
     verdict = run(fault)
     assert verdict.outcome == "fail"
@@ -31,7 +37,11 @@ def test_a_key_must_be_used_where_it_was_asked_for():
     key = ("startup.key", *PAIR[1:])
     assert run(cell=key, variant="auth=key").outcome == "pass"
     verdict = run(lambda job: job.methods.update({1: 0}), cell=key, variant="auth=key")
-    assert (verdict.outcome, verdict.culprit.name, verdict.phase) == ("fail", "start.auth", "auth")
+    assert (verdict.outcome, verdict.culprit.name, verdict.phase) == (
+        "fail",
+        "start.auth",
+        "auth",
+    )
 
 
 def prints_the_wildcard(job: Job) -> None:
@@ -41,8 +51,14 @@ def prints_the_wildcard(job: Job) -> None:
 
 def test_the_wildcard_is_no_address_of_a_server():
     verdict = run(prints_the_wildcard)
-    assert (verdict.outcome, verdict.phase, verdict.blame) == ("fail", "server", "server")
+    assert (verdict.outcome, verdict.phase, verdict.blame) == (
+        "fail",
+        "server",
+        "server",
+    )
 
 
 def test_what_catches_them_is_of_one_module():
-    assert {ITEMS[item].__module__ for _, _, item, _ in OF_START} == {items_start.__name__}
+    assert {ITEMS[item].__module__ for _, _, item, _ in OF_START} == {
+        items_start.__name__
+    }

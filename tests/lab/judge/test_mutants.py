@@ -25,15 +25,21 @@ LIMITS = Limits(server=20, start=60, cell=60, grace=2)
 SHORT = Limits(server=20, start=60, cell=8, grace=2)
 
 
-@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)]
+)
 def backend(request) -> Backend:
     try:
         found = choose_backend(request.param)
         sick = [f for f in found.doctor() if f.fatal and not f.ok]
     except LabError as error:
-        pytest.skip(f"the backend {request.param} needs an engine that answers: {error}")
+        pytest.skip(
+            f"the backend {request.param} needs an engine that answers: {error}"
+        )
     if sick:
-        pytest.skip(f"the backend {request.param} lacks {sick[0].subject}: {sick[0].detail}")
+        pytest.skip(
+            f"the backend {request.param} lacks {sick[0].subject}: {sick[0].detail}"
+        )
     found.prepare(["pure"])
     return found
 
@@ -64,7 +70,10 @@ def run(
     return attempt(backend, cell, limits, mutation, "mutants")[1]
 
 
-def only(client: int, change: Callable[[list[str], dict[str, str]], tuple[list[str], dict[str, str]]]) -> Mutation:
+def only(
+    client: int,
+    change: Callable[[list[str], dict[str, str]], tuple[list[str], dict[str, str]]],
+) -> Mutation:
     """The change in one client's command."""
     return lambda i, argv, env: change(argv, env) if i == client else (argv, env)
 
@@ -79,12 +88,18 @@ def test_the_twin_passes(backend, case):
 
 @pytest.mark.slow
 def test_rank_0_of_1(backend):
-    ours = patched(("from begun", "import sys\nimport impi\nsys.modules['mpi4py'] = impi\nfrom begun"))
+    ours = patched(
+        (
+            "from begun",
+            "import sys\nimport impi\nsys.modules['mpi4py'] = impi\nfrom begun",
+        )
+    )
 
     def alone(argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
         argv, env = ours(1, argv, env)
         wrapper = next(i for i, a in enumerate(argv) if a.endswith("rankwrap.py"))
-        return argv[wrapper - 1 :], env  # the program itself, where impirun should start it
+        # The program itself, where impirun should start it
+        return argv[wrapper - 1 :], env
 
     verdict = run(backend, only(1, alone), topology="1x2+1x1")
     assert (verdict.outcome, verdict.phase) == ("fail", "init")
@@ -95,9 +110,13 @@ def test_rank_0_of_1(backend):
 
 
 def with_vendor(name: str) -> Mutation:
-    def change(argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    def change(
+        argv: list[str], env: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         at = argv.index("--vendor") + 1
-        return [*argv[:at], name, *argv[at + 1 :]], {k: v for k, v in env.items() if not k.startswith("IMPI_PREFIX")}
+        return [*argv[:at], name, *argv[at + 1 :]], {
+            k: v for k, v in env.items() if not k.startswith("IMPI_PREFIX")
+        }
 
     return only(1, change)
 
@@ -109,7 +128,10 @@ def test_another_vendor_than_planned(backend):
     verdict = run(backend, with_vendor("pure"), vendors=("pure", "mpich"))
     assert (verdict.outcome, verdict.phase) == ("fail", "init")
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.culprit.actual) == ("identity.library", "no libmpi is mapped")
+    assert (verdict.culprit.name, verdict.culprit.actual) == (
+        "identity.library",
+        "no libmpi is mapped",
+    )
 
 
 @pytest.mark.slow
@@ -133,29 +155,51 @@ def test_another_source_than_planned(backend):
         'mkdir "$HOME/other" && cp -r "$PYTHONPATH/impi" "$HOME/other" && '
         'echo "# other" >> "$HOME/other/impi/protocol/job.py" && export PYTHONPATH="$HOME/other" && exec "$@"'
     )
-    verdict = run(backend, only(1, lambda argv, env: (["/bin/sh", "-c", script, "sh", *argv], env)))
+    verdict = run(
+        backend,
+        only(1, lambda argv, env: (["/bin/sh", "-c", script, "sh", *argv], env)),
+    )
     assert (verdict.outcome, verdict.phase) == ("fail", "init")
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.culprit.actual) == ("identity.source", "other text: impi.protocol.job")
+    assert (verdict.culprit.name, verdict.culprit.actual) == (
+        "identity.source",
+        "other text: impi.protocol.job",
+    )
     assert "client 1" in verdict.blame
     assert [i.name for i in verdict.items if not i.ok] == ["identity.source"]
 
 
 @pytest.mark.slow
 def test_wrong_data(backend):
-    verdict = run(backend, patched(("doubles, right, 8", "array('d', [x + 1 for x in doubles]), right, 8")))
+    verdict = run(
+        backend,
+        patched(
+            ("doubles, right, 8", "array('d', [x + 1 for x in doubles]), right, 8")
+        ),
+    )
     assert (verdict.outcome, verdict.phase) == ("fail", "case")
     assert verdict.culprit is not None
     # The wire knows the sender of wrong octets; without captures there is the receiver's check.
     captured = backend.name != "local"
     assert verdict.culprit.name == ("traffic.payload" if captured else "end.checks")
-    (checks,) = {i.expected for i in verdict.items if i.name == "end.checks" and "doubles from the left" in i.expected}
-    assert not captured or "rank 2" in verdict.blame or "rank 3" in verdict.blame, checks
+    (checks,) = {
+        i.expected
+        for i in verdict.items
+        if i.name == "end.checks" and "doubles from the left" in i.expected
+    }
+    assert not captured or "rank 2" in verdict.blame or "rank 3" in verdict.blame, (
+        checks
+    )
 
 
 @pytest.mark.slow
 def test_an_early_exit(backend):
-    verdict = run(backend, patched(("octets = report", "import os\nif rank == 2: os._exit(0)\noctets = report")))
+    verdict = run(
+        backend,
+        patched(
+            ("octets = report", "import os\nif rank == 2: os._exit(0)\noctets = report")
+        ),
+    )
     assert (verdict.outcome, verdict.phase) == ("fail", "case")
     assert verdict.culprit is not None
     assert verdict.culprit.name == "end.checks"
@@ -165,7 +209,9 @@ def test_an_early_exit(backend):
 
 @pytest.mark.slow
 def test_always_exit_0(backend):
-    def swallow(argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    def swallow(
+        argv: list[str], env: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         return ["/bin/sh", "-c", '"$@"; exit 0', "sh", *argv], env
 
     verdict = run(backend, only(1, swallow), case="shutdown.exit-code")
@@ -182,7 +228,10 @@ def test_a_rank_that_fails_after_its_checks(backend):
     assert (verdict.outcome, verdict.phase) == ("fail", "finalize")
     assert verdict.culprit is not None
     assert verdict.culprit.name == "end.status"
-    assert (verdict.culprit.expected, verdict.culprit.actual) == ("rank 2 ends with 0", "it ended with 5")
+    assert (verdict.culprit.expected, verdict.culprit.actual) == (
+        "rank 2 ends with 0",
+        "it ended with 5",
+    )
 
 
 @pytest.mark.slow
@@ -199,7 +248,9 @@ def test_a_hang(backend):
 @pytest.mark.slow
 def test_a_process_that_stays(backend):
     daemon = (
-        "import subprocess\nif rank == 2: subprocess.Popen(['sleep', '300'], start_new_session=True)\noctets = report"
+        "import subprocess\n"
+        "if rank == 2: subprocess.Popen(['sleep', '300'], start_new_session=True)\n"
+        "octets = report"
     )
     verdict = run(backend, patched(("octets = report", daemon)))
     assert (verdict.outcome, verdict.phase) == ("fail", "down")
@@ -226,7 +277,10 @@ def test_sends_nothing(docker):
 def test_wrong_byte_order(docker):
     swapped = (
         ("received = ", "doubles.byteswap()\nreceived = "),
-        ('report.check("doubles from', 'received.byteswap()\nreport.check("doubles from'),
+        (
+            'report.check("doubles from',
+            'received.byteswap()\nreport.check("doubles from',
+        ),
     )
     verdict = run(docker, patched(*swapped, clients=(0, 1)))
     assert (verdict.outcome, verdict.phase) == ("fail", "case")

@@ -37,7 +37,12 @@ def run(tweak=lambda job: None, cell="p2p.ring/lam+mpich/1x2+1x2") -> Verdict:
 
 
 @pytest.mark.parametrize(
-    "cell", ["p2p.ring/lam+mpich/1x2+1x2", "coll.reduce/mpich+lam/1x2+1x2", "coll.bcast/lam+lam/1x2+1x2"]
+    "cell",
+    [
+        "p2p.ring/lam+mpich/1x2+1x2",
+        "coll.reduce/mpich+lam/1x2+1x2",
+        "coll.bcast/lam+lam/1x2+1x2",
+    ],
 )
 def test_a_good_job_passes(cell):
     verdict = run(cell=cell)
@@ -50,7 +55,10 @@ def test_the_same_of_a_backed_vendor_does_not_pass():
 
     verdict = run(mute)
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.blame) == ("identity.source", "client 1 (mpich) rank 2 on c1n0")
+    assert (verdict.culprit.name, verdict.blame) == (
+        "identity.source",
+        "client 1 (mpich) rank 2 on c1n0",
+    )
 
 
 def test_reduce_on_the_point_to_point_context_is_known_of_the_whole_job():
@@ -60,7 +68,9 @@ def test_reduce_on_the_point_to_point_context_is_known_of_the_whole_job():
     assert run(moved, "coll.reduce/mpich+lam/1x2+1x2").outcome == "pass"
 
 
-@pytest.mark.parametrize(("cell", "outcome"), [("lam+mpich", "pass"), ("mpich+lam", "fail")])
+@pytest.mark.parametrize(
+    ("cell", "outcome"), [("lam+mpich", "pass"), ("mpich+lam", "fail")]
+)
 def test_a_host_that_listens_everywhere_is_known_of_a_vendor(cell, outcome):
     """The witness sees it or not, by the time that start-up takes."""
 
@@ -98,7 +108,11 @@ def octets_changed(job: Job) -> None:
 def test_what_is_seen_from_outside_counts(fault, item, blame):
     verdict = run(fault)
     assert verdict.culprit is not None
-    assert (verdict.outcome, verdict.culprit.name, verdict.blame) == ("fail", item, blame)
+    assert (verdict.outcome, verdict.culprit.name, verdict.blame) == (
+        "fail",
+        item,
+        blame,
+    )
 
 
 def test_the_receiver_is_to_blame_for_a_message_without_an_answer():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
+import pytest
 from forge import FakeBackend, Job
 from judged import LIMITS, PAIR, run
+from told_cells import CELL, hangs, ran
 
 from impi.base.remote.supervised import Completed
 from impi.lab.cases import CASES
+from impi.lab.judge.verdict import judge
 from impi.lab.nodes.topology import parse_topology
 from impi.lab.plan.cell import Cell
 from impi.lab.run.execute import run_cell
@@ -30,7 +34,10 @@ def test_a_hang_is_a_timeout_with_a_culprit():
 
     def asked(job: Job) -> None:
         hang(job)
-        within = ['File "/usr/lib/python3.11/selectors.py", line 5 in select', 'File "/opt/src/impi/y.py", line 7 in f']
+        within = [
+            'File "/usr/lib/python3.11/selectors.py", line 5 in select',
+            'File "/opt/src/impi/y.py", line 7 in f',
+        ]
         job.stacks = dict.fromkeys((0, 1, 2), within)
         numpy = 'File "/opt/impi/venv/lib/python3.11/site-packages/numpy/core.py", line 1 in g'
         job.stacks[3] = [numpy, 'File "/opt/x/y.py", line 3 in f']
@@ -39,6 +46,25 @@ def test_a_hang_is_a_timeout_with_a_culprit():
     assert "rank 3" in verdict.blame
     assert "it stands in File" in verdict.culprit.actual
     assert verdict.reason.startswith("not over after 0.3 s; ")
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "said"),
+    [
+        (10.9, "not over after 10 s"),
+        (
+            84.3,
+            "not over after 84 s (the limit is 10 s, stretched because the machine was busy)",
+        ),
+    ],
+)
+def test_a_limit_that_was_stretched_says_so(waited_s: float, said: str) -> None:
+    seen, _ = ran(hangs)
+    facts = seen.facts(CELL)
+    times = replace(facts.seen.times, limit_s=10.0, waited_s=waited_s)
+    verdict = judge(replace(facts, seen=replace(facts.seen, times=times)))
+    assert verdict.outcome == "timeout"
+    assert verdict.reason.startswith(f"{said}; ")
 
 
 def test_a_rank_without_a_processor_is_the_labs_own_trouble():
@@ -83,7 +109,12 @@ def test_who_ends_first_does_not_make_a_timeout_of_the_others():
 
 def test_who_ended_first_is_to_blame_for_who_was_taken_down():
     def taken_down(job: Job) -> None:
-        for rank, status, ended in ((0, None, None), (1, -15, 9.0), (2, 5, 8.0), (3, -15, 9.5)):
+        for rank, status, ended in (
+            (0, None, None),
+            (1, -15, 9.0),
+            (2, 5, 8.0),
+            (3, -15, 9.5),
+        ):
             job.wraps[rank].update(status=status, ended=ended)
 
     verdict = run(taken_down)
@@ -112,16 +143,27 @@ def test_who_leaves_its_channels_first_stopped_first():
 
     verdict = run(taken_down)
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 1 (openmpi) rank 3 on c1n0")
+    assert (verdict.culprit.name, verdict.blame) == (
+        "end.checks",
+        "client 1 (openmpi) rank 3 on c1n0",
+    )
 
 
 def test_a_rank_that_crashed_stopped_before_those_that_it_took_along():
     def crashes(job: Job) -> None:
         job.done.clear()
-        for rank, status, ended in ((0, -15, 3.0), (1, -15, 3.0), (2, 1, 2.0), (3, -11, 1.0)):
+        for rank, status, ended in (
+            (0, -15, 3.0),
+            (1, -15, 3.0),
+            (2, 1, 2.0),
+            (3, -11, 1.0),
+        ):
             job.wraps[rank].update(status=status, ended=ended)
 
     verdict = run(crashes)
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 1 (openmpi) rank 3 on c1n0")
+    assert (verdict.culprit.name, verdict.blame) == (
+        "end.checks",
+        "client 1 (openmpi) rank 3 on c1n0",
+    )
     assert verdict.culprit.actual == "it ended with -11 before its last check"

@@ -28,14 +28,18 @@ def good() -> Facts:
     return run_cell(prepare(lab, "r"), cell, LIMITS, threading.Event()).facts(cell)
 
 
-def after(good: Facts, value: str, codes=(0, 0), server: int = 0, said: str = "", **fault: Any) -> Facts:
+def after(
+    good: Facts, value: str, codes=(0, 0), server: int = 0, said: str = "", **fault: Any
+) -> Facts:
     """That job, but with a fault and such ends; ``fault``: what the lab saw of it."""
     kind, _, phase = value.partition("@")
     seen = good.seen
     assert seen.server is not None
     evidence = replace(
         seen,
-        clients=tuple(replace(c, code=code) for c, code in zip(seen.clients, codes, strict=True)),
+        clients=tuple(
+            replace(c, code=code) for c, code in zip(seen.clients, codes, strict=True)
+        ),
         server=replace(seen.server, code=server, stderr=said),
         fault=replace(FaultSeen(kind=kind, phase=phase, began=True), **fault),
     )
@@ -66,13 +70,15 @@ def test_a_fault_that_happened_and_ended_as_it_must_passes(good, value):
     [
         ("partition@case", {"refused": 0}, "no packet was refused"),
         ("reset@case", {"refused": 0}, "no packet was refused"),
-        ("pause@init", {"frozen": False}, "the node was not frozen for so long"),
-        ("pause@init", {"lasted_s": 1.0}, "the node was not frozen for so long"),
-        ("reset@case", {"began": False}, "not all ranks came to that phase"),
+        ("pause@init", {"frozen": False}, "the node was not frozen long enough"),
+        ("pause@init", {"lasted_s": 1.0}, "the node was not frozen long enough"),
+        ("reset@case", {"began": False}, "not all ranks reached that phase"),
     ],
 )
 def test_a_fault_that_did_not_happen_is_an_error_of_the_lab(good, value, changed, said):
-    verdict = judge(after(good, value, **{**PROVED[value.partition("@")[0]], **changed}))
+    verdict = judge(
+        after(good, value, **{**PROVED[value.partition("@")[0]], **changed})
+    )
     assert (verdict.outcome, verdict.blame) == ("error", "lab")
     assert said in verdict.reason
 
@@ -87,12 +93,21 @@ def test_a_fault_that_did_not_happen_is_an_error_of_the_lab(good, value, changed
     ],
 )
 def test_a_job_that_ends_otherwise_fails(good, value, changed, said):
-    verdict = judge(after(good, value, **{**PROVED[value.partition("@")[0]], **changed}))
+    verdict = judge(
+        after(good, value, **{**PROVED[value.partition("@")[0]], **changed})
+    )
     assert verdict.outcome == "fail"
     assert said in verdict.reason
 
 
 def test_leftovers_count_after_a_fault(good):
     facts = after(good, "reset@case", **PROVED["reset"])
-    verdict = judge(replace(facts, seen=replace(facts.seen, lab=LabTold(leftovers=("c1n0: process 7 python",)))))
+    verdict = judge(
+        replace(
+            facts,
+            seen=replace(
+                facts.seen, lab=LabTold(leftovers=("c1n0: process 7 python",))
+            ),
+        )
+    )
     assert (verdict.outcome, verdict.phase) == ("fail", "down")

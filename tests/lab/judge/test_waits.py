@@ -1,4 +1,4 @@
-"""What a rank waits for, from whom, and who owes it in any case."""
+"""The waits of a rank: for which act, of whom, and who owes it in any case."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def test_inside_a_client_nothing_is_seen_but_what_both_say():
     hang.is_in(0, "Recv", source=1, tag=8)
     ranks, sentence = hang.blames()
     assert ranks == (0,)
-    assert sentence.endswith("which has sent it (Send(to rank 1, tag 7)), inside client 0 (pure)")
+    assert sentence.endswith(
+        "which has sent it (Send(to rank 1, tag 7)), inside client 0 (pure)"
+    )
 
 
 def test_a_half_that_has_what_it_needs_is_not_what_a_call_waits_for():
@@ -69,7 +71,7 @@ def test_a_half_that_has_what_it_needs_is_not_what_a_call_waits_for():
 
 
 def test_what_counts_is_the_moment_of_the_look():
-    """Ranks that are no hang go on while others are looked at."""
+    """Ranks that do not hang go on while others are looked at."""
     hang = Hang()
     hang.is_in(0, "Recv", source=2, tag=7)
     hang.did(2, "Send", dest=0, sendtag=7)  # at 1.0, until 2.0
@@ -79,7 +81,10 @@ def test_what_counts_is_the_moment_of_the_look():
     ranks, sentence = hang.blames()
     assert ranks == (2,)
     # The send is what it is in, not what it was once in.
-    assert "(it is in Send(to rank 0, tag 7))" in sentence or "says that it sent it" in sentence
+    assert (
+        "(it is in Send(to rank 0, tag 7))" in sentence
+        or "says that it sent it" in sentence
+    )
     hang.look = Look(at=0.5, why="the time limit")
     assert explain(hang.facts()) is None  # nobody had called anything
 
@@ -104,8 +109,14 @@ def test_an_edge_of_each_kind():
     (data,) = waits.of(0)
     assert (data.on, data.thing, data.claim, data.due) == (2, "DATA", "", False)
     (answer,) = waits.of(2)
-    assert (answer.on, answer.thing, answer.due) == (0, f"the SYNCACK of message {sent.number}", False)
-    assert {(wait.on, wait.claim) for wait in waits.of(1)} == {(rank, "has not entered it") for rank in (0, 2, 3)}
+    assert (answer.on, answer.thing, answer.due) == (
+        0,
+        f"the SYNCACK of message {sent.number}",
+        False,
+    )
+    assert {(wait.on, wait.claim) for wait in waits.of(1)} == {
+        (rank, "has not entered it") for rank in (0, 2, 3)
+    }
 
 
 def test_a_receive_that_was_begun_makes_the_answer_due():
@@ -132,8 +143,15 @@ def test_the_progress_of_a_rank():
     hang.is_in(2, "Recv", source=0, tag=3)
     hang.ended[3] = 0
     facts = hang.facts()
-    assert [phase(facts.rank(rank)) for rank in range(4)] == ["finalize", "start", "case", "ended"]
+    assert [phase(facts.rank(rank)) for rank in range(4)] == [
+        "finalize",
+        "start",
+        "case",
+        "ended",
+    ]
     assert phase(None) == "start"
     finalizing = facts.rank(0)
     assert finalizing is not None
-    assert phase(replace(finalizing, done=None, checks=Checks(performed=4))) == "finalize"
+    assert (
+        phase(replace(finalizing, done=None, checks=Checks(performed=4))) == "finalize"
+    )

@@ -34,7 +34,7 @@ CELL = Cell(CASES["p2p.ring"], ("mpich", "pure"), parse_topology("1x2+1x1"))
 
 
 def installed(folder: Path, library: str = "libmpi.so.12") -> Path:
-    """What looks like an installation."""
+    """Make a folder that looks like an installation."""
     (folder / "bin").mkdir(parents=True)
     (folder / "lib").mkdir()
     (folder / "bin/mpiexec").write_text("#!/bin/sh\n")
@@ -53,7 +53,7 @@ def own(tmp_path: Path) -> Path:
     folder = tmp_path / "own"
     shutil.copytree(MPICH, folder, symlinks=True)
     with (folder / "lib/libmpi.so.12").open("ab") as file:
-        file.write(b"mine")  # behind the end of what the loader reads
+        file.write(b"mine")  # behind the last octet that the loader reads
     return folder
 
 
@@ -96,7 +96,8 @@ def test_a_build_is_known_by_its_libraries(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("remove", "complaint"), [("bin/mpiexec", "no bin/mpiexec"), ("lib/libmpi.so.12", "shared libraries")]
+    ("remove", "complaint"),
+    [("bin/mpiexec", "no bin/mpiexec"), ("lib/libmpi.so.12", "shared libraries")],
 )
 def test_half_a_build_is_none(tmp_path, remove, complaint):
     folder = installed(tmp_path / "mine")
@@ -137,9 +138,13 @@ def backend(request) -> Backend:
         found = choose_backend(request.param)
         sick = [f for f in found.doctor() if f.fatal and not f.ok]
     except LabError as error:
-        pytest.skip(f"the backend {request.param} needs an engine that answers: {error}")
+        pytest.skip(
+            f"the backend {request.param} needs an engine that answers: {error}"
+        )
     if sick:
-        pytest.skip(f"the backend {request.param} lacks {sick[0].subject}: {sick[0].detail}")
+        pytest.skip(
+            f"the backend {request.param} lacks {sick[0].subject}: {sick[0].detail}"
+        )
     return found
 
 
@@ -148,7 +153,9 @@ def run(lab: Lab, mutation: Mutation | None = None) -> tuple[Verdict, dict[str, 
     seen = run_cell(prepare(lab, "builds"), CELL, LIMITS, threading.Event(), mutation)
     ranks = [rank for rank in seen.evidence.ranks if rank.client == 0]
     return judge_cell(CELL, seen), {
-        path: digest for rank in ranks for path, digest in (rank.process.libraries or {}).items()
+        path: digest
+        for rank in ranks
+        for path, digest in (rank.process.libraries or {}).items()
     }
 
 
@@ -156,7 +163,9 @@ def usual_library(backend: Backend) -> Mutation:
     """A client that takes MPICH from where it usually is."""
     usual = "/opt/mpi/mpich" if backend.name == "docker" else str(MPICH)
 
-    def change(client: int, argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    def change(
+        client: int, argv: list[str], env: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         return argv, {**env, "IMPI_PREFIX_MPICH": usual} if client == 0 else env
 
     return change
@@ -227,7 +236,9 @@ def test_an_image_is_nothing_for_loopback():
 def engine():
 
     if not engine_installed():
-        pytest.skip("no container engine is installed: this test needs one that answers")
+        pytest.skip(
+            "no container engine is installed: this test needs one that answers"
+        )
     try:
         return choose_backend("docker")
     except LabError as error:
@@ -263,9 +274,13 @@ def test_an_image_of_ones_own_is_what_runs(engine):
 @pytest.mark.docker
 def test_what_is_no_image_for_a_node(engine):
     engine.prepare(["mpich", "pure"])
-    with pytest.raises(UsageError, match="the engine has no image impilab-test/nothing:1"):
+    with pytest.raises(
+        UsageError, match="the engine has no image impilab-test/nothing:1"
+    ):
         engine.prepare(["mpich"], {"mpich": "impilab-test/nothing:1"})
-    with pytest.raises(UsageError, match="the image has no /opt/mpi/mpich/bin/mpiexec; make it FROM"):
+    with pytest.raises(
+        UsageError, match="the image has no /opt/mpi/mpich/bin/mpiexec; make it FROM"
+    ):
         engine.prepare(["mpich"], {"mpich": engine._built["pure"]})
 
 
@@ -274,5 +289,7 @@ def test_what_is_no_image_for_a_node(engine):
 def test_a_library_that_a_node_cannot_load_is_told_before_any_cell(engine, tmp_path):
     engine.prepare(["mpich", "pure"])
     folder = installed(tmp_path / "mine")
-    with pytest.raises(LabError, match=r"cannot load .*/lib/libmpi\.so\.12: .*too short|invalid ELF"):
+    with pytest.raises(
+        LabError, match=r"cannot load .*/lib/libmpi\.so\.12: .*too short|invalid ELF"
+    ):
         engine.prepare(["mpich"], {"mpich": str(folder)})

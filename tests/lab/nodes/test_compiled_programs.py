@@ -1,4 +1,4 @@
-"""What the images of compiled programs are made of."""
+"""The contents of the images of compiled programs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,20 @@ import pytest
 from impi.lab.nodes import compiled_programs
 from impi.lab.nodes.compiled_programs import COMPILE, folder, has_image, image_files
 
-_IMPORTS = "import runpy, sys; sys.path[:0] = [sys.argv[1]]; runpy.run_path(sys.argv[2])"
+_IMPORTS = (
+    "import runpy, sys; sys.path[:0] = [sys.argv[1]]; runpy.run_path(sys.argv[2])"
+)
 
 
 @pytest.mark.parametrize(
-    ("vendor", "has"), [("mpich", True), ("openmpi@4.1", True), ("pure", True), ("pure@s390x", False), ("lam", False)]
+    ("vendor", "has"),
+    [
+        ("mpich", True),
+        ("openmpi@4.1", True),
+        ("pure", True),
+        ("pure@s390x", False),
+        ("lam", False),
+    ],
 )
 def test_vendors_whose_ranks_run_programs_in_c_for_an_abi_have_an_image(vendor, has):
     assert has_image(vendor) is has
@@ -30,7 +39,11 @@ def test_an_image_has_all_that_its_compilation_imports(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     said = json.loads(files["image.json"])
-    assert (said["vendor"], said["prefix"], said["folder"]) == ("mpich", "/opt/mpi/mpich", folder())
+    assert (said["vendor"], said["prefix"], said["folder"]) == (
+        "mpich",
+        "/opt/mpi/mpich",
+        folder(),
+    )
     assert "p2p_ring.c" in files and "report.h" in files
     # Only these files and the installed packages: no module of the checkout may be found.
     argv = [sys.executable, "-P", "-c", _IMPORTS, str(tmp_path), str(COMPILE)]

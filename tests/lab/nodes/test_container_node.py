@@ -1,4 +1,4 @@
-"""What the lab takes for granted of container nodes is what the text of their image makes."""
+"""The lab's assumptions about container nodes hold in the text of their image."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ BASE = Path(__file__).parents[3] / "images/base"
 
 def test_nobody_is_root_behind_ssh() -> None:
     config = (BASE / "sshd_config").read_text("utf-8").splitlines()
-    for line in (f"Port {SSH_PORT}", f"AllowUsers {USER}", "PasswordAuthentication no", "UsePAM no"):
+    for line in (
+        f"Port {SSH_PORT}",
+        f"AllowUsers {USER}",
+        "PasswordAuthentication no",
+        "UsePAM no",
+    ):
         assert line in config
     assert f"useradd -m -u {UID} -p '*'" in (BASE / "Dockerfile").read_text("utf-8")
 

@@ -25,7 +25,9 @@ class Node:
         self.started.append((argv, env))
         command = FakeCommand(DONE)
         wait = command.wait
-        command.wait = lambda timeout_s: self.waited.append(timeout_s) or wait(timeout_s)  # type: ignore[method-assign]
+        command.wait = lambda timeout_s: (  # type: ignore[method-assign]
+            self.waited.append(timeout_s) or wait(timeout_s)
+        )
         return command
 
 
@@ -33,11 +35,16 @@ def test_a_command_is_awaited_until_its_deadline() -> None:
     node: Any = Node()
     assert run_on(node, ["true"], timeout_s=7.0) == DONE
     assert run_on(node, ["true"], env={"A": "b"}) == DONE
-    assert (node.started, node.waited) == ([(["true"], {}), (["true"], {"A": "b"})], [7.0, 60.0])
+    assert (node.started, node.waited) == (
+        [(["true"], {}), (["true"], {"A": "b"})],
+        [7.0, 60.0],
+    )
 
 
 def test_at_its_deadline_a_command_has_no_code() -> None:
     backend = FakeBackend()
-    backend.commands["sleep"] = Completed(argv=("sleep",), code=None, stdout=b"", stderr=b"")
+    backend.commands["sleep"] = Completed(
+        argv=("sleep",), code=None, stdout=b"", stderr=b""
+    )
     lab = backend.open(["pure"], parse_topology("1x1"), run="r")
     assert run_on(lab.clients[0][0], ["sleep", "600"], timeout_s=0.1).code is None

@@ -10,7 +10,8 @@ from impi.protocol.startup.auth import Method, find_credentials
 
 @pytest.mark.parametrize("drawn", [0, -1], ids=["least", "greatest"])
 @pytest.mark.parametrize(
-    ("setting", "method"), [("key", Method.KEY), ("wrong", Method.KEY), ("challenge", Method.CHALLENGE)]
+    ("setting", "method"),
+    [("key", Method.KEY), ("wrong", Method.KEY), ("challenge", Method.CHALLENGE)],
 )
 def test_whatever_key_is_drawn_a_server_takes_it(
     monkeypatch: pytest.MonkeyPatch, drawn: int, setting: str, method: Method

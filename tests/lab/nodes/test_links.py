@@ -23,27 +23,37 @@ from impi.lab.nodes.links import (
 from impi.lab.programs.link_queue import Link, Server, Spread, origin_and_size
 
 SHARES = st.floats(min_value=0.001, max_value=1.0)
-GAPS = st.lists(st.tuples(st.floats(0, 0.05), st.integers(40, 65535)), min_size=1, max_size=200)
+GAPS = st.lists(
+    st.tuples(st.floats(0, 0.05), st.integers(40, 65535)), min_size=1, max_size=200
+)
 
 
 def test_settings_are_read_with_their_units():
     link = parse_link("delay:20ms+jitter:5ms+loss:1%+reorder:2%+rate:10mbit")
-    assert link == LinkSettings(delay=0.02, jitter=0.005, loss=0.01, reorder=0.02, rate=1_250_000)
-    assert show_link(link) == "delay 20 ms, jitter 5 ms, loss 1 %, reorder 2 %, rate 1.25 MB/s"
+    assert link == LinkSettings(
+        delay=0.02, jitter=0.005, loss=0.01, reorder=0.02, rate=1_250_000
+    )
+    assert (
+        show_link(link)
+        == "delay 20 ms, jitter 5 ms, loss 1 %, reorder 2 %, rate 1.25 MB/s"
+    )
     assert parse_link("wan") == PROFILES["wan"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "'' is no link; write lan, wan"),
-        ("quick", "'quick' is no link"),
-        ("delay:20ms+delay:30ms", "is no link"),
+        ("", "'' is not a link; write lan, wan"),
+        ("quick", "'quick' is not a link"),
+        ("delay:20ms+delay:30ms", "is not a link"),
         ("delay:20", "'20' is not a time"),
         ("loss:1", "'1' is not a share; write a number from 0 to 100 and %"),
         ("loss:101%", "'101%' is not a share"),
         ("loss:100%", "a loss of 100% is a partition"),
-        ("rate:10Mbit/s", "'10Mbit/s' is not a rate; write a number and one of bit, kbit, mbit, gbit"),
+        (
+            "rate:10Mbit/s",
+            "'10Mbit/s' is not a rate; write a number and one of bit, kbit, mbit, gbit",
+        ),
         ("rate:1bit", "moves nothing"),
         ("jitter:5ms", "a jitter of 5ms needs a delay as long at least"),
         ("reorder:1%", "reorder needs a delay"),
@@ -57,7 +67,12 @@ def test_what_is_no_link_is_refused(text, said):
 def test_parties_are_apart_and_nodes_of_one_client_are_not():
     assert ("c0n0", "c0n1") not in between_parties(["server", "c0n0", "c0n1", "c1n0"])
     assert len(between_parties(["server", "c0n0", "c0n1", "c1n0"])) == 10
-    assert both_ways(["a"], ["b", "c"]) == [("a", "b"), ("b", "a"), ("a", "c"), ("c", "a")]
+    assert both_ways(["a"], ["b", "c"]) == [
+        ("a", "b"),
+        ("b", "a"),
+        ("a", "c"),
+        ("c", "a"),
+    ]
 
 
 NODES = ["server", "c0n0", "c0n1", "c1n0", "c1n1"]
@@ -74,11 +89,11 @@ def test_links_are_of_all_parties_or_of_two():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("c0-c0@wan", "no link of two parties"),
-        ("c0@wan", "no link of two parties"),
-        ("c0-x@wan", "no link of two parties"),
-        ("c0-c1@wan~", "no link of two parties"),
-        ("c0-c1@fast", "'fast' is no link"),
+        ("c0-c0@wan", "not a link of two parties"),
+        ("c0@wan", "not a link of two parties"),
+        ("c0-x@wan", "not a link of two parties"),
+        ("c0-c1@wan~", "not a link of two parties"),
+        ("c0-c1@fast", "'fast' is not a link"),
         ("c0-c7@wan", "the lab has no c7"),
     ],
 )
@@ -129,7 +144,12 @@ def test_a_rate_is_not_exceeded_and_its_queue_has_an_end(packets, rate):
 
 @given(GAPS, SHARES, SHARES)
 def test_packets_are_passed_lost_or_overtake(packets, loss, reorder):
-    link, now, gone, under_way = Link(delay=0.02, loss=loss, reorder=reorder), 0.0, 0, 0.0
+    link, now, gone, under_way = (
+        Link(delay=0.02, loss=loss, reorder=reorder),
+        0.0,
+        0,
+        0.0,
+    )
     overtook = 0
     for gap, size in packets:
         now += gap
@@ -154,12 +174,19 @@ def test_held_packets_are_told():
     link.leaves(0.0, 100)
     link.passed(0.021)
     told = link.told()
-    assert (told["passed"], told["mean"], told["shortest"], told["longest"]) == (1, 0.021, 0.021, 0.021)
+    assert (told["passed"], told["mean"], told["shortest"], told["longest"]) == (
+        1,
+        0.021,
+        0.021,
+        0.021,
+    )
 
 
 def test_packets_are_told_apart_by_their_origin():
     four = bytes([0x45, 0, 1, 44, *bytes(8), 10, 0, 0, 7, 10, 0, 0, 8]) + bytes(20)
-    six = bytes([0x60, 0, 0, 0, 0, 100, 6, 64]) + bytes([0xFD, *bytes(14), 3]) + bytes(16)
+    six = (
+        bytes([0x60, 0, 0, 0, 0, 100, 6, 64]) + bytes([0xFD, *bytes(14), 3]) + bytes(16)
+    )
     assert origin_and_size(four) == ("10.0.0.7", 300)
     assert origin_and_size(six) == ("fd00::3", 140)
 

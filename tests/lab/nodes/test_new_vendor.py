@@ -14,18 +14,25 @@ from impi.lab.nodes.new_vendor import new_vendor
 
 def test_the_folder_has_all_files_of_the_contract(tmp_path: Path) -> None:
     written = new_vendor(tmp_path, "acme")
-    assert {path.name for path in written} == {"acme.toml", "Dockerfile", "install", "version"}
+    assert {path.name for path in written} == {
+        "acme.toml",
+        "Dockerfile",
+        "install",
+        "version",
+    }
     manifest = read(tmp_path / "acme" / "acme.toml")
     assert (manifest.name, manifest.kind, manifest.tier) == ("acme", "backed", "weekly")
     for path in written:
-        assert "NAME" not in path.read_text("utf-8").replace("/NAME", "").replace("N@V", "")
+        assert "NAME" not in path.read_text("utf-8").replace("/NAME", "").replace(
+            "N@V", ""
+        )
     for script in ("install", "version"):
         subprocess.run(["/bin/sh", "-n", str(tmp_path / "acme" / script)], check=True)
 
 
 @pytest.mark.parametrize("name", ["", "Acme", "1st", "a", "a-b", "../x", "acme@1"])
 def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no name of a vendor"):
+    with pytest.raises(UsageError, match="is not a name of a vendor"):
         new_vendor(tmp_path, name)
     assert list(tmp_path.iterdir()) == []
 

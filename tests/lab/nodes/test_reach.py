@@ -1,4 +1,4 @@
-"""Who reaches whom in a lab, and through whom."""
+"""The connections that a lab permits, and their gateways."""
 
 from __future__ import annotations
 

@@ -10,7 +10,15 @@ import pytest
 
 from impi.base.errors import LabError, UsageError
 from impi.lab.nodes.interface import Access, Build, LabSeen, NodeAccess
-from impi.lab.nodes.saved import check_name, find_lab, forget_lab, free_name, list_labs, save_lab, way_in
+from impi.lab.nodes.saved import (
+    check_name,
+    find_lab,
+    forget_lab,
+    free_name,
+    list_labs,
+    save_lab,
+    way_in,
+)
 from impi.lab.nodes.topology import parse_topology
 
 ACCESS = Access(
@@ -22,7 +30,11 @@ ACCESS = Access(
     expires=4e9,
     nodes={
         name: NodeAccess(
-            address=f"10.0.0.{i}", host="127.0.0.1", port=2000 + i, container=f"x-{name}", home="/home/mpi"
+            address=f"10.0.0.{i}",
+            host="127.0.0.1",
+            port=2000 + i,
+            container=f"x-{name}",
+            home="/home/mpi",
         )
         for i, name in enumerate(("server", "c0n0", "c1n0"))
     },
@@ -32,7 +44,11 @@ ACCESS = Access(
     private_key="secret\n",
     host_key="ssh-ed25519 AAAA",
     images={"pure": "sha256:1"},
-    builds={"mpich": Build(vendor="mpich", origin="/x", prefix="/x", libraries=("aa",), digest="d")},
+    builds={
+        "mpich": Build(
+            vendor="mpich", origin="/x", prefix="/x", libraries=("aa",), digest="d"
+        )
+    },
 )
 
 
@@ -42,7 +58,10 @@ def here(tmp_path, monkeypatch):
 
 
 def seen(*labs: str) -> list[LabSeen]:
-    return [LabSeen(lab=lab, labels={}, parts=(), state="kept", age_s=0, left_s=0) for lab in labs]
+    return [
+        LabSeen(lab=lab, labels={}, parts=(), state="kept", age_s=0, left_s=0)
+        for lab in labs
+    ]
 
 
 def test_what_is_saved_is_read_again_and_only_its_owner_can():
@@ -60,9 +79,17 @@ def test_what_is_saved_is_read_again_and_only_its_owner_can():
 def test_ssh_understands_its_configuration():
     saved = save_lab("mine", ACCESS)
     told = subprocess.run(
-        ["ssh", "-G", "-F", str(saved.config), "c1n0"], capture_output=True, text=True, check=True
+        ["ssh", "-G", "-F", str(saved.config), "c1n0"],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.splitlines()
-    assert {"hostname 127.0.0.1", "port 2002", "user mpi", "stricthostkeychecking true"} <= set(told)
+    assert {
+        "hostname 127.0.0.1",
+        "port 2002",
+        "user mpi",
+        "stricthostkeychecking true",
+    } <= set(told)
     assert f"identityfile {saved.folder.absolute()}/id_ed25519" in told
     assert f"userknownhostsfile {saved.folder.absolute()}/known_hosts" in told
     assert "hostkeyalias up-lab-abc" in told
@@ -76,7 +103,9 @@ def test_a_lab_of_the_same_name_takes_the_place_of_one_that_is_gone():
     assert free_name("mine", seen("up-lab-abc", "up-lab-def")) == "mine-3"
     save_lab("mine", replace(ACCESS, lab="up-lab-new"))
     assert find_lab("mine").access.lab == "up-lab-new"
-    assert not [path for path in Path(".impilab").iterdir() if path.name.startswith(".")]
+    assert not [
+        path for path in Path(".impilab").iterdir() if path.name.startswith(".")
+    ]
 
 
 def test_which_one_must_be_said_where_there_are_several():

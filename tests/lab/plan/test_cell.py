@@ -15,7 +15,9 @@ ALL = cells_of("core")
 
 
 def test_an_id_reads_well():
-    cell = Cell(CASES["startup.key"], ("mpich", "pure"), parse_topology("2x2+1x4"), "auth=key")
+    cell = Cell(
+        CASES["startup.key"], ("mpich", "pure"), parse_topology("2x2+1x4"), "auth=key"
+    )
     assert cell.id == "startup.key/mpich+pure/2x2+1x4/auth=key"
     assert len(cell.hash) == 7
 
@@ -44,7 +46,9 @@ def test_a_hash_selects_its_cell():
 
 def test_exclusion_comes_after():
     assert select(ALL, ["p2p.ring"], ["*/*pure*"]) == [
-        c for c in ALL if c.case.name == "p2p.ring" and "pure" not in c.vendors and not c.variant
+        c
+        for c in ALL
+        if c.case.name == "p2p.ring" and "pure" not in c.vendors and not c.variant
     ]
 
 
@@ -56,11 +60,21 @@ def test_bad_selectors(bad):
 
 def test_tags_select():
     found = select(ALL, ["@collective"])
-    assert {c.case.name for c in found} == {"coll.all", "coll.exchanges", "coll.rooted", "coll.sizes", "objects.all"}
+    assert {c.case.name for c in found} == {
+        "coll.all",
+        "coll.exchanges",
+        "coll.rooted",
+        "coll.sizes",
+        "objects.all",
+    }
     assert set(select(ALL, ["@collective/*/2x2+2x2"])) < set(found)
     assert select(ALL, ["@coll*"]) == found
-    assert {c.case.name for c in select(ALL, ["@smoke"])} == {c.name for c in CASES.values() if "smoke" in c.groups}
-    with pytest.raises(UsageError, match="no case has the tag 'fast'; there are startup"):
+    assert {c.case.name for c in select(ALL, ["@smoke"])} == {
+        c.name for c in CASES.values() if "smoke" in c.groups
+    }
+    with pytest.raises(
+        UsageError, match="no case has the tag 'fast'; there are startup"
+    ):
         select(ALL, ["@fast"])
 
 
@@ -76,9 +90,15 @@ def test_an_id_names_its_cell(cell):
         ("p2p.ring/pure+lamb/1x1+1x1", "no vendor 'lamb'"),
         ("p2p.ring/pure+pure", "topology"),
         ("p2p.ring/pure+pure/1x1", "not as many"),
-        ("p2p.ring/pure+pure/1x1+1x1/auth=none", "auth has no value 'none'; it has key"),
+        (
+            "p2p.ring/pure+pure/1x1+1x1/auth=none",
+            "auth has no value 'none'; it has key",
+        ),
         ("p2p.ring/pure+pure/1x1+1x1/colour=red", "there is no setting 'colour'"),
-        ("p2p.ring/pure+pure/1x1+1x1/form=native,auth=key", "write 'auth=key,form=native'"),
+        (
+            "p2p.ring/pure+pure/1x1+1x1/form=native,auth=key",
+            "write 'auth=key,form=native'",
+        ),
         ("startup.key/pure+pure/1x1+1x1", "variant"),
         ("p2p.ring/pure+pure/1x1+1x1//x", "write CASE"),
     ],
@@ -119,7 +139,10 @@ def test_what_names_a_cell_literally(selector, literal):
 
 
 def test_without_a_variant_a_selector_matches_all_but_picks_the_plain_one():
-    plain, varied = (parse_cell(f"p2p.ring/pure+pure/1x2+1x2{variant}") for variant in ("", "/hosts=node"))
+    plain, varied = (
+        parse_cell(f"p2p.ring/pure+pure/1x2+1x2{variant}")
+        for variant in ("", "/hosts=node")
+    )
     assert matches(plain, "p2p.ring") and matches(varied, "p2p.ring")
     assert picks(plain, "p2p.ring") and not picks(varied, "p2p.ring")
     assert picks(varied, "p2p.ring/*/*/hosts=node") and picks(varied, varied.hash)
@@ -127,11 +150,17 @@ def test_without_a_variant_a_selector_matches_all_but_picks_the_plain_one():
 
 def test_cells_that_can_share_nodes():
     pair = "p2p.ring/pure+pure/1x2+1x2"
-    plain, six, compiled, native = (parse_cell(pair + v) for v in ("", "/ip=6", "/abi=standard", "/form=native"))
+    plain, six, compiled, native = (
+        parse_cell(pair + v) for v in ("", "/ip=6", "/abi=standard", "/form=native")
+    )
     assert len({plain.lab, six.lab, compiled.lab}) == 3
     assert native.lab == plain.lab
-    assert parse_cell("faults.phases/mpich+openmpi/2x2+2x2/fault=kill-node@recv").breaks_lab
-    assert not parse_cell("faults.phases/mpich+openmpi/2x2+2x2/fault=freeze-node@recv").breaks_lab
+    assert parse_cell(
+        "faults.phases/mpich+openmpi/2x2+2x2/fault=kill-node@recv"
+    ).breaks_lab
+    assert not parse_cell(
+        "faults.phases/mpich+openmpi/2x2+2x2/fault=freeze-node@recv"
+    ).breaks_lab
 
 
 def test_only_a_soak_has_an_amount():

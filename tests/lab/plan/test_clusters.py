@@ -33,8 +33,14 @@ def test_a_token_a_name_and_a_path_are_the_same():
         ("", "no \\[\\[client\\]\\]"),
         ("nodes = [", "not TOML"),
         ("name = 1", "no key 'name'"),
-        ("parties = ['mpich']\n" + "[[client]]\nnodes=1\nprocs_per_node=1\n" * 2, "2 clients and 1 parties"),
-        ("parties = ['foo']\n[[client]]\nnodes=1\nprocs_per_node=1\n", "no vendor 'foo'"),
+        (
+            "parties = ['mpich']\n" + "[[client]]\nnodes=1\nprocs_per_node=1\n" * 2,
+            "2 clients and 1 parties",
+        ),
+        (
+            "parties = ['foo']\n[[client]]\nnodes=1\nprocs_per_node=1\n",
+            "no vendor 'foo'",
+        ),
         ("parties = 7\n[[client]]\nnodes=1\nprocs_per_node=1\n", "not a list"),
         ("[[client]]\nnodes=1\nprocs_per_node=1\n" * 33, "IMPI allows 32"),
     ],

@@ -12,7 +12,13 @@ from impi.lab.backends.loopback.backend import LoopbackBackend
 from impi.lab.cases.ends.fault_matrix import HITS, MATRIX_ACTS, MATRIX_VICTIMS
 from impi.lab.cases.ends.network_faults import NETWORK_FAULTS
 from impi.lab.cases.ends.soak import CONFIGURATIONS, WHOLE, Amount, parse_amount
-from impi.lab.cases.faults import ACTS, MATRIX_PHASES, VICTIMS, holding_client, victim_client
+from impi.lab.cases.faults import (
+    ACTS,
+    MATRIX_PHASES,
+    VICTIMS,
+    holding_client,
+    victim_client,
+)
 from impi.lab.nodes.topology import parse_topology
 from impi.lab.plan.cell import parse_cell
 from impi.lab.plan.listed_cells import fault_cells, needs_network, soak_cells
@@ -28,7 +34,10 @@ def test_the_tier_has_each_act_victim_and_phase():
     assert {hit.victim for hit in hits} == set(MATRIX_VICTIMS)
     assert {hit.phase for hit in hits} == set(MATRIX_PHASES)
     assert set(ACTS) == {*MATRIX_ACTS, *NETWORK_FAULTS}
-    assert set(VICTIMS) == {*MATRIX_VICTIMS, *(fault.victim for fault in NETWORK_FAULTS.values())}
+    assert set(VICTIMS) == {
+        *MATRIX_VICTIMS,
+        *(fault.victim for fault in NETWORK_FAULTS.values()),
+    }
     assert len(set(HIT)) == len(HIT)
 
 
@@ -36,14 +45,26 @@ def test_a_process_of_each_vendor_is_hit_at_each_phase():
     found = {
         (cell.vendors[victim_client(len(cell.vendors))], hit.phase)
         for cell in HIT
-        if "fault" in cell.settings and (hit := HITS[cell.settings["fault"]]).victim == "rank" and hit.act == "kill"
+        if "fault" in cell.settings
+        and (hit := HITS[cell.settings["fault"]]).victim == "rank"
+        and hit.act == "kill"
     }
-    assert found >= {(vendor, phase) for vendor in ("pure", "mpich", "openmpi") for phase in MATRIX_PHASES}
+    assert found >= {
+        (vendor, phase)
+        for vendor in ("pure", "mpich", "openmpi")
+        for phase in MATRIX_PHASES
+    }
 
 
 def test_each_lab_has_a_job_to_which_nothing_is_done():
-    plain = {(cell.vendors, cell.topology) for cell in HIT if "fault" not in cell.settings}
-    assert plain >= {(cell.vendors, cell.topology) for cell in HIT if cell not in fault_cells("smoke")}
+    plain = {
+        (cell.vendors, cell.topology) for cell in HIT if "fault" not in cell.settings
+    }
+    assert plain >= {
+        (cell.vendors, cell.topology)
+        for cell in HIT
+        if cell not in fault_cells("smoke")
+    }
 
 
 def test_other_tiers_hit_nobody():
@@ -51,7 +72,11 @@ def test_other_tiers_hit_nobody():
         assert not any(cell.case.name == "faults.phases" for cell in cells_of(tier))
     smoke = [cell for cell in cells_of("smoke") if cell.case.name == "faults.phases"]
     assert smoke == fault_cells("smoke")
-    assert {HITS[cell.settings["fault"]].act for cell in smoke} >= {"kill", "terminate", "interrupt"}
+    assert {HITS[cell.settings["fault"]].act for cell in smoke} >= {
+        "kill",
+        "terminate",
+        "interrupt",
+    }
 
 
 def test_no_launcher_is_hit_where_there_is_none():
@@ -73,7 +98,9 @@ def test_a_machine_alone_can_do_what_is_done_to_processes():
 def test_names_of_hits_are_parsed():
     cell = parse_cell("faults.phases/pure+mpich/1x2+1x2/fault=kill-rank@recv")
     assert cell.settings == {"fault": "kill-rank@recv"}
-    with pytest.raises(UsageError, match=re.escape("fault has no value 'kill-link@recv'")):
+    with pytest.raises(
+        UsageError, match=re.escape("fault has no value 'kill-link@recv'")
+    ):
         parse_cell("faults.phases/pure+mpich/1x2+1x2/fault=kill-link@recv")
 
 
@@ -82,16 +109,26 @@ def test_the_victim_is_not_in_the_client_that_holds_the_job():
 
 
 def test_one_configuration_sends_a_million_messages():
-    assert [cell.amount for cell in SOAK if cell.amount == WHOLE] == [Amount(messages=1_000_000)]
+    assert [cell.amount for cell in SOAK if cell.amount == WHOLE] == [
+        Amount(messages=1_000_000)
+    ]
     assert cells_of("soak") == SOAK
     assert [parse_cell(cell.id) for cell in SOAK] == SOAK
 
 
 def test_configurations_have_what_a_soak_is_to_show():
     settings = [cell.settings for cell in SOAK]
-    assert {"hosts", "version", "limits", "spin", "net", "fault"} <= {name for each in settings for name in each}
-    assert {each["limits"] for each in settings if "limits" in each} == {"hiwater", "datalen", "both"}
-    assert any("net" in each and "fault" in each and "hosts" in each for each in settings)
+    assert {"hosts", "version", "limits", "spin", "net", "fault"} <= {
+        name for each in settings for name in each
+    }
+    assert {each["limits"] for each in settings if "limits" in each} == {
+        "hiwater",
+        "datalen",
+        "both",
+    }
+    assert any(
+        "net" in each and "fault" in each and "hosts" in each for each in settings
+    )
     assert all({"mpich", "openmpi"} <= set(cell.vendors) for cell in SOAK)
 
 
@@ -110,7 +147,9 @@ def test_other_tiers_have_no_soak():
 def test_a_machine_alone_can_soak_without_a_network():
     plan = make_plan(SOAK, LoopbackBackend())
     assert {cell.variant for cell in plan.cells} == {
-        c.settings for c in CONFIGURATIONS if c.topology.startswith("1x") and "net=" not in c.settings + c.settings
+        c.settings
+        for c in CONFIGURATIONS
+        if c.topology.startswith("1x") and "net=" not in c.settings + c.settings
     } - {c.settings for c in CONFIGURATIONS if "fault=" in c.settings}
 
 
@@ -120,11 +159,11 @@ def test_amounts_are_messages_or_seconds():
     assert parse_amount("10s").lasts_s < parse_amount("20000").lasts_s
     assert parse_amount("10s").params == {"messages": 0, "seconds": 10}
     for wrong in ("", "0", "-1", "1.5s", "s", "1m"):
-        with pytest.raises(UsageError, match="is no amount"):
+        with pytest.raises(UsageError, match="is not an amount"):
             parse_amount(wrong)
 
 
 def test_only_a_soak_has_an_amount():
     assert parse_cell("p2p.ring/pure+pure/1x2+1x2").amount is None
-    with pytest.raises(UsageError, match="'much' is no amount"):
+    with pytest.raises(UsageError, match="'much' is not an amount"):
         parse_cell("soak.messages/pure+pure/1x2+1x2/amount=much")

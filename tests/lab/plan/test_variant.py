@@ -10,17 +10,28 @@ from impi.base.errors import UsageError
 from impi.lab.plan.variant import SETTINGS, options_of, parse_variant, variables_of
 
 FREE = {"net": ("wan", "delay:20ms+loss:1%"), "amount": ("20000", "10s")}
-VALUES = {name: tuple(setting.values or FREE[name]) for name, setting in SETTINGS.items()}
+VALUES = {
+    name: tuple(setting.values or FREE[name]) for name, setting in SETTINGS.items()
+}
 
 
 def is_spelled(settings: dict[str, str]) -> bool:
     ordered = {name: settings[name] for name in SETTINGS if name in settings}
-    return parse_variant(",".join(f"{name}={value}" for name, value in ordered.items())) == settings
+    return (
+        parse_variant(",".join(f"{name}={value}" for name, value in ordered.items()))
+        == settings
+    )
 
 
 def test_every_choice_of_settings_has_one_spelling():
     for there in itertools.product((False, True), repeat=len(SETTINGS)):
-        assert is_spelled({name: VALUES[name][-1] for name, given in zip(SETTINGS, there, strict=True) if given})
+        assert is_spelled(
+            {
+                name: VALUES[name][-1]
+                for name, given in zip(SETTINGS, there, strict=True)
+                if given
+            }
+        )
 
 
 def test_all_values_of_every_two_settings_have_one_spelling_alone_and_beside_all_others():
@@ -41,7 +52,10 @@ def test_a_setting_may_be_a_variable_of_impirun():
     [
         ("colour=red", "there is no setting 'colour'"),
         ("auth=none", "auth has no value 'none'; it has key"),
-        ("net=fast", "'fast' is no link; write lan, wan, lossy, slow, or settings such as delay:20ms"),
+        (
+            "net=fast",
+            "'fast' is not a link; write lan, wan, lossy, slow, or settings such as delay:20ms",
+        ),
         ("net=delay:20", "'20' is not a time"),
         ("form=native,auth=key", "write 'auth=key,form=native'"),
         ("auth=key,auth=key", "write 'auth=key'"),
@@ -53,4 +67,7 @@ def test_what_is_no_variant_is_refused(text, said):
 
 
 def test_the_native_form_takes_external32_away():
-    assert options_of({"form": "native"}, ("--external32", "--retries", "2")) == ("--retries", "2")
+    assert options_of({"form": "native"}, ("--external32", "--retries", "2")) == (
+        "--retries",
+        "2",
+    )

@@ -18,22 +18,42 @@ def test_every_packet_is_told_once():
     # Both nodes of a channel captured it.
     assert len(data) == seen.evidence.wire.messages > 0
     assert len({e.text.partition(": ")[2] for e in data}) == len(data)
-    assert {re.findall(r"message (\d+):", e.text)[0] for e in data} == {str(i + 1) for i in range(len(data))}
+    assert {re.findall(r"message (\d+):", e.text)[0] for e in data} == {
+        str(i + 1) for i in range(len(data))
+    }
 
 
 def test_lanes_are_those_of_the_job():
     seen, _ = ran()
     entries = merge(seen, CELL.roster)
-    lanes = {"server", "client 0", "client 1", "rank 0", "rank 1", "rank 2", "rank 3", "lab"}
+    lanes = {
+        "server",
+        "client 0",
+        "client 1",
+        "rank 0",
+        "rank 1",
+        "rank 2",
+        "rank 3",
+        "lab",
+    }
     assert {entry.lane for entry in entries} == lanes
     assert {entry.to for entry in entries} <= {"", *lanes}
     # FINI names no ranks, but its hosts have some.
-    assert {(e.lane, e.to) for e in entries if e.kind == "FINI" and e.to != "server"} >= {("rank 0", "rank 2")}
+    assert {
+        (e.lane, e.to) for e in entries if e.kind == "FINI" and e.to != "server"
+    } >= {("rank 0", "rank 2")}
 
 
 def test_calls_stations_and_logs_are_in_order_of_time():
     seen, verdict = ran(hangs)
-    seen = replace(seen, said={"server": (Line(at=1100.25, stream="stderr", text="impirun: client 0 has joined"),)})
+    seen = replace(
+        seen,
+        said={
+            "server": (
+                Line(at=1100.25, stream="stderr", text="impirun: client 0 has joined"),
+            )
+        },
+    )
     lines = as_lines(merge(seen, CELL.roster))
     text = "\n".join(lines)
     order = [

@@ -24,12 +24,18 @@ def test_what_is_kept(tmp_path, capture, passes):
     assert {"evidence.json", "commands.txt", "server.stderr"} <= names
     wanted = {"keep": True, "failures": not passes, "none": False}[capture]
     assert ({"server.pcap", "c0n0.pcap", "c1n0.pcap"} <= names) == wanted
-    assert ("timeline.html" in names) == ("timeline.txt" in names) == (wanted or not passes)
+    assert (
+        ("timeline.html" in names)
+        == ("timeline.txt" in names)
+        == (wanted or not passes)
+    )
     assert ("hang.txt" in names) == (not passes)
 
 
 def test_without_captures_there_is_a_timeline_too(tmp_path):
-    lab = FakeBackend(captures=False, tweak=hangs).open(CELL.vendors, CELL.topology, run="r")
+    lab = FakeBackend(captures=False, tweak=hangs).open(
+        CELL.vendors, CELL.topology, run="r"
+    )
     seen = run_cell(prepare(lab, "r"), CELL, LIMITS, threading.Event())
     verdict = judge_cell(CELL, seen)
     write_seen(CELL, seen, verdict, tmp_path / "cell")

@@ -13,18 +13,24 @@ ANY = "p2p.any/mpich+openmpi/1x2+1x2"
 PURE = "p2p.any/pure+pure/1x2+1x2"
 
 
-def results(folder, name: str, backend: str, cells: dict[str, tuple[float, int]]) -> None:
+def results(
+    folder, name: str, backend: str, cells: dict[str, tuple[float, int]]
+) -> None:
     (folder / name).mkdir(parents=True)
     value = {
         "backend": backend,
-        "cells": [{"id": i, "seconds": s, "attempts": [{}] * n} for i, (s, n) in cells.items()],
+        "cells": [
+            {"id": i, "seconds": s, "attempts": [{}] * n} for i, (s, n) in cells.items()
+        ],
     }
     (folder / name / "results.json").write_text(json.dumps(value))
 
 
 def test_the_newest_time_on_the_same_backend_counts(tmp_path):
     results(tmp_path, "20260101T000000-aaaa", "docker", {RING: (9.0, 1), ANY: (4.0, 2)})
-    results(tmp_path, "20260102T000000-aaaa", "docker", {RING: (3.0, 1), PURE: (0.0, 0)})
+    results(
+        tmp_path, "20260102T000000-aaaa", "docker", {RING: (3.0, 1), PURE: (0.0, 0)}
+    )
     results(tmp_path, "20260103T000000-aaaa", "local", {RING: (1.0, 1)})
     (tmp_path / "20260104T000000-aaaa").mkdir()
     (tmp_path / "20260104T000000-aaaa" / "results.json").write_text("{")
@@ -41,7 +47,9 @@ def test_expected_time_of_labs_beside_each_other():
     assert expected_s([], known, 2) == 0.0
 
 
-@pytest.mark.parametrize("what", ["nothing", "no plan", "half a plan", "another time's cell"])
+@pytest.mark.parametrize(
+    "what", ["nothing", "no plan", "half a plan", "another time's cell"]
+)
 def test_a_run_that_cannot_be_read(tmp_path, what):
     if what != "nothing":
         (tmp_path / "latest").mkdir()
@@ -50,5 +58,11 @@ def test_a_run_that_cannot_be_read(tmp_path, what):
     if what == "another time's cell":
         plan = {"cells": [{"id": "p2p.rong/pure+pure/1x1+1x1"}], "excluded": []}
         (tmp_path / "latest" / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(UsageError, match="there is no run yet" if what == "nothing" else "start a new one"):
+    with pytest.raises(
+        UsageError,
+        match={
+            "nothing": "there is no run yet",
+            "no plan": "is not a run: it has no plan.json; 'impilab ls runs' shows",
+        }.get(what, "start a new one"),
+    ):
         read_run(tmp_path)

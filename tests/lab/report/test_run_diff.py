@@ -18,7 +18,10 @@ RING = "p2p.ring/pure+mpich/1x2+1x2"
 def run(name: str, **results: str) -> dict[str, Any]:
     return {
         "run": name,
-        "cells": [record(f"p2p.{case}/pure+mpich/1x2+1x2", result) for case, result in results.items()],
+        "cells": [
+            record(f"p2p.{case}/pure+mpich/1x2+1x2", result)
+            for case, result in results.items()
+        ],
     }
 
 
@@ -47,7 +50,10 @@ def run(name: str, **results: str) -> dict[str, Any]:
     ],
 )
 def test_kinds_of_changes(before: str, after: str, kind: str) -> None:
-    old, new = (run(name, **({"ring": result} if result else {})) for name, result in (("a", before), ("b", after)))
+    old, new = (
+        run(name, **({"ring": result} if result else {}))
+        for name, result in (("a", before), ("b", after))
+    )
     assert [(c.kind, c.id, c.before, c.after) for c in compare(old, new)] == (
         [(kind, RING, before, after)] if kind else []
     )
@@ -69,7 +75,9 @@ def test_worse_comes_first() -> None:
 
 
 def test_the_json_is_as_its_schema_says() -> None:
-    schema = json.loads((files("impi.lab") / "report/schemas/diff.schema.json").read_text())
+    schema = json.loads(
+        (files("impi.lab") / "report/schemas/diff.schema.json").read_text()
+    )
     old, new = run("a", a="pass"), run("b", a="fail", b="pass")
     value = as_json(old, new, compare(old, new))
     jsonschema.Draft202012Validator(schema).validate(value)

@@ -12,7 +12,12 @@ MIB = 1 << 20
 
 
 def record(
-    tmp_path, variant: str, *, outcome: str = "pass", fault: object = None, memory: tuple[int, ...] = (50, 60, 55)
+    tmp_path,
+    variant: str,
+    *,
+    outcome: str = "pass",
+    fault: object = None,
+    memory: tuple[int, ...] = (50, 60, 55),
 ):
     folder = tmp_path / f"cell-{len(list(tmp_path.iterdir()))}"
     folder.mkdir()
@@ -38,7 +43,9 @@ def record(
 
 def test_figures_of_ranks_are_added_up(tmp_path):
     known = CONFIGURATIONS[0]
-    table = soak_table(tmp_path, [record(tmp_path, known.settings), record(tmp_path, "amount=7")]).splitlines()
+    table = soak_table(
+        tmp_path, [record(tmp_path, known.settings), record(tmp_path, "amount=7")]
+    ).splitlines()
     figures = "| 3 000 | 2.00 | 6 | 20 | 150 | 50.0, 60.0, 55.0 | - | pass |"
     assert table[2] == f"| {known.about} | `{CELL}{known.settings}` {figures}"
     assert table[3] == f"| - | `{CELL}amount=7` {figures}"
@@ -46,15 +53,27 @@ def test_figures_of_ranks_are_added_up(tmp_path):
 
 
 def test_cuts_are_counted_and_what_failed_says_why(tmp_path):
-    table = soak_table(tmp_path, [record(tmp_path, "amount=7", outcome="fail", fault={"times": 4}, memory=(50,))])
+    table = soak_table(
+        tmp_path,
+        [
+            record(
+                tmp_path, "amount=7", outcome="fail", fault={"times": 4}, memory=(50,)
+            )
+        ],
+    )
     assert "| - | 4 | fail: a / b |" in table
 
 
 def test_a_cell_without_evidence_has_a_row_of_nothing(tmp_path):
     found = record(tmp_path, "amount=7", outcome="error")
     (tmp_path / found["evidence"]["folder"] / "evidence.json").unlink()
-    assert "| 0 | 0.00 | 0 | 0 | - | - | - | error: a / b |" in soak_table(tmp_path, [found])
+    assert "| 0 | 0.00 | 0 | 0 | - | - | - | error: a / b |" in soak_table(
+        tmp_path, [found]
+    )
 
 
 def test_a_run_without_a_soak_has_no_table(tmp_path):
-    assert soak_table(tmp_path, [{"id": "p2p.ring/pure+pure/1x2+1x2", "attempts": [{}]}]) == ""
+    assert (
+        soak_table(tmp_path, [{"id": "p2p.ring/pure+pure/1x2+1x2", "attempts": [{}]}])
+        == ""
+    )

@@ -54,7 +54,12 @@ def test_the_page_stands_alone(tmp_path):
 def test_the_page_shows_why_and_where(tmp_path):
     seen, verdict = ran(hangs)
     text = page(seen, verdict, tmp_path)
-    for words in (CELL.id, verdict.reason, "Recv(from rank 2, tag 99)", "client 0 (mpich) rank 1 on c0n0"):
+    for words in (
+        CELL.id,
+        verdict.reason,
+        "Recv(from rank 2, tag 99)",
+        "client 0 (mpich) rank 1 on c0n0",
+    ):
         assert words in text
     assert text.count('class="stuck"') > 2
     assert text.count('class="row ') == len(merge(seen, CELL.roster)) + 1
@@ -74,12 +79,23 @@ def test_what_others_wrote_is_text(tmp_path):
 
 
 def test_a_page_has_an_end():
-    entries = [Entry(at=float(i), lane="rank 0", text="x", kind="DATA", to="rank 2") for i in range(9000)]
-    text = as_html(Head(title="t", outcome="pass", sentence="", facts={}), entries, CELL.roster)
+    entries = [
+        Entry(at=float(i), lane="rank 0", text="x", kind="DATA", to="rank 2")
+        for i in range(9000)
+    ]
+    text = as_html(
+        Head(title="t", outcome="pass", sentence="", facts={}), entries, CELL.roster
+    )
     assert text.count('<div class="row data"') == 4000
     assert "5000 entries are left out here; timeline.txt has them all" in text
     assert Page(text).open == []
 
 
 def test_a_page_of_nothing():
-    Page(as_html(Head(title="t", outcome="error", sentence="no lab", facts={}), [], CELL.roster))
+    Page(
+        as_html(
+            Head(title="t", outcome="error", sentence="no lab", facts={}),
+            [],
+            CELL.roster,
+        )
+    )

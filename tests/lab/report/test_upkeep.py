@@ -23,7 +23,9 @@ ISSUE = "https://tracker.example/77"
 OLD = "https://tracker.example/41"
 
 
-def row(cells: str, result: str = "fail", until: str = "2027-01-01", more: str = "") -> str:
+def row(
+    cells: str, result: str = "fail", until: str = "2027-01-01", more: str = ""
+) -> str:
     return f'[[expect]]\ncells = "{cells}"\nresult = "{result}"\nissue = "{OLD}"\nuntil = {until}\n{more}'
 
 
@@ -37,8 +39,19 @@ def read(tmp_path):
     return read
 
 
-def done(cell: str, outcome: str, phase: str = "case", reason: str = CHECKS, *, tried: bool = True) -> Done:
-    verdict = Verdict(outcome="pass") if outcome == "pass" else Verdict(outcome=outcome, phase=phase, reason=reason)
+def done(
+    cell: str,
+    outcome: str,
+    phase: str = "case",
+    reason: str = CHECKS,
+    *,
+    tried: bool = True,
+) -> Done:
+    verdict = (
+        Verdict(outcome="pass")
+        if outcome == "pass"
+        else Verdict(outcome=outcome, phase=phase, reason=reason)
+    )
     attempts = (Attempt(verdict=verdict, seconds=1.0),) if tried else ()
     return Done(cell=parse_cell(cell), verdict=verdict, attempts=attempts)
 
@@ -52,9 +65,15 @@ def done(cell: str, outcome: str, phase: str = "case", reason: str = CHECKS, *, 
             row(RING, until="2025-12-31"),
             f"row 1 ({RING}) expired on 2025-12-31: cure the bug, or renew the row ({OLD})",
         ),
-        (row("p2p.rong/mpich+openmpi"), "row 1 (p2p.rong/mpich+openmpi) names no cell: correct or remove it"),
+        (
+            row("p2p.rong/mpich+openmpi"),
+            "row 1 (p2p.rong/mpich+openmpi) names no cell: correct or remove it",
+        ),
         (row("p2p.ring/*+openmpi/1x2+1x2", more="count = 3\n"), ""),
-        (row("p2p.ring/*+openmpi/1x2+1x2", more="count = 2\n"), "names 3 cells, but its count is 2"),
+        (
+            row("p2p.ring/*+openmpi/1x2+1x2", more="count = 2\n"),
+            "names 3 cells, but its count is 2",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_row_by_itself(read, text, words):
@@ -82,7 +101,8 @@ def test_a_cell_of_the_run_is_a_cell(read):
         (row("p2p.*/mpich+openmpi"), [done(RING, "fail"), done(ANY, "pass")], False),
         (row(RING, "flaky"), [done(RING, "pass")], False),
         (row(RING, "sometimes") + 'reason = "."\n', [done(RING, "pass")], False),
-        (row(RING) + row(RING, "timeout"), [done(RING, "fail")], False),  # it ends in one way or the other
+        # It ends in one way or the other
+        (row(RING) + row(RING, "timeout"), [done(RING, "fail")], False),
     ],
 )
 def test_stale_rows(read, text, dones, stale):
@@ -103,7 +123,14 @@ def test_a_file_that_is_right_stays_as_it_is(read):
 
 
 def test_what_is_cured_goes_with_its_comment(read):
-    text = "# known bugs\n\n" + row(ANY) + "\n# the ring\n# is broken\n" + row(RING) + "\n# sizes\n" + row(SIZES)
+    text = (
+        "# known bugs\n\n"
+        + row(ANY)
+        + "\n# the ring\n# is broken\n"
+        + row(RING)
+        + "\n# sizes\n"
+        + row(SIZES)
+    )
     found, rows = updated(read, text, done(RING, "pass"), done(ANY, "fail"))
     assert found.changes == (f"row 2 ({RING}) removed",)
     assert found.text == "# known bugs\n\n" + row(ANY) + "\n# sizes\n" + row(SIZES)
@@ -112,11 +139,15 @@ def test_what_is_cured_goes_with_its_comment(read):
 
 def test_a_row_is_narrowed_to_what_still_fails(read):
     text = (
-        "# all of it\n" + row("p2p.[ars]*/mpich+openmpi/1x2+1x2", more='phase = "case"\ncount = 4\n') + "\n" + row(RING)
+        "# all of it\n"
+        + row("p2p.[ars]*/mpich+openmpi/1x2+1x2", more='phase = "case"\ncount = 4\n')
+        + "\n"
+        + row(RING)
     )
     found, rows = updated(read, text, done(ANY, "pass"), done(RING, "fail"))
     first = rows.rows[0]
-    assert set(first.cells) == {RING, SIZES, "p2p.ssend/mpich+openmpi/1x2+1x2"}  # and what did not run
+    # And what did not run
+    assert set(first.cells) == {RING, SIZES, "p2p.ssend/mpich+openmpi/1x2+1x2"}
     assert (first.phase, first.issue, first.count) == ("case", OLD, None)
     assert found.text.startswith("# all of it\n[[expect]]")
     assert rows.rows[1].cells == (RING,)
@@ -124,16 +155,32 @@ def test_a_row_is_narrowed_to_what_still_fails(read):
 
 def test_a_row_about_nothing_goes(read):
     found, rows = updated(read, row("p2p.rong/mpich+openmpi"))
-    assert (rows.rows, found.changes) == ((), ("row 1 (p2p.rong/mpich+openmpi) removed",))
+    assert (rows.rows, found.changes) == (
+        (),
+        ("row 1 (p2p.rong/mpich+openmpi) removed",),
+    )
 
 
 def test_new_failures_get_rows_by_how_they_ended(read):
-    other = done(SIZES, "timeout", reason="not over after 10 s; end.status: expected 0, but it did not end")
+    other = done(
+        SIZES,
+        "timeout",
+        reason="not over after 10 s; end.status: expected 0, but it did not end",
+    )
     lab = done("coll.all/mpich+openmpi/1x2+1x2", "error")
     found, rows = updated(read, "", done(RING, "fail"), done(ANY, "fail"), other, lab)
     first, second = rows.rows
-    assert (first.cells, first.result, first.phase, first.reason) == ((RING, ANY), "fail", "case", r"end\.checks:")
-    assert (second.cells, second.result, second.reason) == ((SIZES,), "timeout", r"end\.status:")
+    assert (first.cells, first.result, first.phase, first.reason) == (
+        (RING, ANY),
+        "fail",
+        "case",
+        r"end\.checks:",
+    )
+    assert (second.cells, second.result, second.reason) == (
+        (SIZES,),
+        "timeout",
+        r"end\.status:",
+    )
     assert {(r.issue, r.until) for r in rows.rows} == {(ISSUE, UNTIL)}
     assert check_run(rows, [done(RING, "fail"), done(ANY, "fail"), other]) == []
     again, _ = updated(read, found.text, done(RING, "fail"), done(ANY, "fail"), other)
@@ -141,7 +188,9 @@ def test_new_failures_get_rows_by_how_they_ended(read):
 
 
 def test_new_failures_need_an_issue(read):
-    with pytest.raises(UsageError, match=r"1 cells failed without a row: .* --issue URL"):
+    with pytest.raises(
+        UsageError, match=r"1 cells failed without a row: .* --issue URL"
+    ):
         updated(read, "", done(RING, "fail"), issue="")
 
 

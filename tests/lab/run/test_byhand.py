@@ -31,29 +31,48 @@ def script_of(folder: Path, *argv: str, choose=choose_backend) -> Path:
     return path
 
 
-def by_hand(path: Path, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def by_hand(
+    path: Path, folder: Path, **environ: str
+) -> subprocess.CompletedProcess[str]:
     temporary = folder / "t"
     temporary.mkdir(exist_ok=True)
     env = {**os.environ, "TMPDIR": str(temporary), **environ}
-    done = subprocess.run([str(path)], env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    done = subprocess.run(
+        [str(path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
     assert "KEEP" in environ or list(temporary.iterdir()) == []
     return done
 
 
 def test_it_is_a_script_whatever_the_cell(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = script_of(tmp_path, "startup.key/mpich+openmpi/1x2+1x2/auth=key", choose=lambda name: FakeBackend())
+    path = script_of(
+        tmp_path,
+        "startup.key/mpich+openmpi/1x2+1x2/auth=key",
+        choose=lambda name: FakeBackend(),
+    )
     subprocess.run(["sh", "-n", str(path)], check=True)
     text = path.read_text()
     assert "startup.key/mpich+openmpi/1x2+1x2/auth=key" in text.splitlines()[1]
     assert 'IMPI_AUTH_KEY="${KEY}"' in text
     assert "(key)" not in text
-    assert text.index("start server server") < text.index("start client0 c0n0") < text.index("start client1 c1n0")
+    assert (
+        text.index("start server server")
+        < text.index("start client0 c0n0")
+        < text.index("start client1 c1n0")
+    )
 
 
 @pytest.mark.slow
 def test_on_loopback(tmp_path):
-    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key")
+    path = script_of(
+        tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key"
+    )
     done = by_hand(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "client1: exit 0" in done.stdout
@@ -62,9 +81,13 @@ def test_on_loopback(tmp_path):
 @pytest.mark.slow
 def test_another_source_may_be_named(tmp_path):
     """And it is the cell: where a rank fails, it fails."""
-    path = script_of(tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key")
+    path = script_of(
+        tmp_path, "--backend", "local", "startup.key/pure+pure/1x2+1x2/auth=key"
+    )
     other = tmp_path / "other"
-    shutil.copytree(ROOT / "impi", other / "impi", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "impi", other / "impi", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(ROOT / "images", other / "images")  # the vendors' manifests
     program = other / "impi/lab/programs/startup_key.py"
     program.write_text(program.read_text() + "\nraise SystemExit(7)\n")
@@ -84,7 +107,9 @@ def test_interrupted_it_leaves_nothing(tmp_path):
     text = path.read_text()
     path.write_text(text.replace("\nfinish\n", "\necho here\nsleep 600 &\nwait $!\n"))
     env = {**os.environ, "TMPDIR": str(temporary)}
-    with subprocess.Popen([str(path)], env=env, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        [str(path)], env=env, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "here\n"
         process.terminate()
@@ -99,15 +124,21 @@ def test_interrupted_it_leaves_nothing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.docker
-@pytest.mark.parametrize("cell", ["p2p.ring/pure+pure/2x1+1x1", "startup.key/mpich+pure/1x2+1x1/auth=key"])
+@pytest.mark.parametrize(
+    "cell", ["p2p.ring/pure+pure/2x1+1x1", "startup.key/mpich+pure/1x2+1x1/auth=key"]
+)
 def test_in_containers(tmp_path, cell):
     try:
         backend = choose_backend("docker")
     except LabError as error:
         pytest.skip(f"this needs a container engine that answers: {error}")
     for program in ("docker", "ssh", "ssh-keygen"):
-        if not any(Path(folder, program).exists() for folder in os.environ["PATH"].split(":")):
-            pytest.skip(f"{program} is not installed: the script is for people who have it")
+        if not any(
+            Path(folder, program).exists() for folder in os.environ["PATH"].split(":")
+        ):
+            pytest.skip(
+                f"{program} is not installed: the script is for people who have it"
+            )
     path = script_of(tmp_path, "--backend", "docker", cell, choose=lambda name: backend)
     mine = f"impilab-by-hand-{secrets.token_hex(4)}"
     text = path.read_text()
@@ -116,14 +147,23 @@ def test_in_containers(tmp_path, cell):
     done = by_hand(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "client1: exit 0" in done.stdout
-    names = [str(c.name) for c in backend._client.containers.list(all=True, ignore_removed=True)]  # type: ignore[attr-defined]
+    names = [
+        str(c.name)
+        for c in backend._client.containers.list(all=True, ignore_removed=True)  # type: ignore[attr-defined]
+    ]
     names += [str(n.name) for n in backend._client.networks.list()]  # type: ignore[attr-defined]
     assert not [name for name in names if name.startswith(mine)]
 
 
 def test_one_command_for_all_is_the_only_one(tmp_path):
-    path = script_of(tmp_path, "--backend", "local", "startup.hello/pure+pure/1x1+1x1/start=one")
+    path = script_of(
+        tmp_path, "--backend", "local", "startup.hello/pure+pure/1x1+1x1/start=one"
+    )
     text = path.read_text()
-    assert text.count("\nstart ") == 1 and "-client" not in text and "\nwait_for_server\n" not in text
+    assert (
+        text.count("\nstart ") == 1
+        and "-client" not in text
+        and "\nwait_for_server\n" not in text
+    )
     done = by_hand(path, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

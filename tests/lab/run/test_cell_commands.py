@@ -32,7 +32,11 @@ def test_commands_are_known_by_what_they_are() -> None:
         "client 1",
         "witness c1n0",
     ]
-    commands = with_commands(server=FakeCommand(done()), client=FakeCommand(done()), witness=FakeCommand(done()))
+    commands = with_commands(
+        server=FakeCommand(done()),
+        client=FakeCommand(done()),
+        witness=FakeCommand(done()),
+    )
     assert commands.of("client", "server") == [SERVER, impirun(0)]
 
 
@@ -41,13 +45,19 @@ def test_what_is_started_is_noted_without_its_secrets() -> None:
     backend.commands["run"] = done()
     node = backend.open(["pure"], parse_topology("1x1"), run="r").clients[0][0]
     commands = Commands(KEY)
-    commands.start(SERVER, node, ["run", "it"], {"IMPI_AUTH_KEY": str(KEY), "PATH": "/bin"})
+    commands.start(
+        SERVER, node, ["run", "it"], {"IMPI_AUTH_KEY": str(KEY), "PATH": "/bin"}
+    )
     [started] = commands.started
-    assert started.line == 'c0n0$ {"IMPI_AUTH_KEY": "(key)", "PATH": "/bin"} ["run", "it"]'
+    assert (
+        started.line == 'c0n0$ {"IMPI_AUTH_KEY": "(key)", "PATH": "/bin"} ["run", "it"]'
+    )
 
 
 def test_a_command_that_was_ended_by_us_has_no_code() -> None:
-    commands = with_commands(server=FakeCommand(done(-15), hangs=True), client=FakeCommand(done(3)))
+    commands = with_commands(
+        server=FakeCommand(done(-15), hangs=True), client=FakeCommand(done(3))
+    )
     assert not commands.is_over(SERVER)
     for who in (SERVER, impirun(0), impirun(7)):
         commands.stop(who)
@@ -57,7 +67,9 @@ def test_a_command_that_was_ended_by_us_has_no_code() -> None:
 
 
 def test_nothing_is_heard_of_what_is_lost() -> None:
-    commands = with_commands(server=FakeCommand(done(), hangs=True), client=FakeCommand(done(3)))
+    commands = with_commands(
+        server=FakeCommand(done(), hangs=True), client=FakeCommand(done(3))
+    )
     assert commands.is_over(impirun(0))
     commands.lose(SERVER)
     commands.lose(impirun(0))
@@ -66,15 +78,28 @@ def test_nothing_is_heard_of_what_is_lost() -> None:
 
 
 def test_output_with_the_key_is_told_of_and_shown_without_it() -> None:
-    telling = FakeCommand(done(stdout=f"key {KEY}\n".encode(), stderr=b"x" * 30000 + b"end"))
-    commands = with_commands(server=telling, client=FakeCommand(done(stdout=b"fine\n")), witness=FakeCommand(done()))
-    assert all(commands.is_over(who) for who in commands.of("server", "client", "witness"))
+    telling = FakeCommand(
+        done(stdout=f"key {KEY}\n".encode(), stderr=b"x" * 30000 + b"end")
+    )
+    commands = with_commands(
+        server=telling,
+        client=FakeCommand(done(stdout=b"fine\n")),
+        witness=FakeCommand(done()),
+    )
+    assert all(
+        commands.is_over(who) for who in commands.of("server", "client", "witness")
+    )
     assert commands.telling_key() == ("server",)
     seen = commands.seen(SERVER)
-    assert (seen.stdout, len(seen.stderr), seen.stderr[-3:]) == ("key (key)\n", 20000, "end")
+    assert (seen.stdout, len(seen.stderr), seen.stderr[-3:]) == (
+        "key (key)\n",
+        20000,
+        "end",
+    )
     said = commands.said()
     assert sorted(said) == ["client 0", "server"]
-    assert [line.text for line in said["client 0"] if line.text] == []  # its lines have no times
+    # Its lines have no times
+    assert [line.text for line in said["client 0"] if line.text] == []
 
 
 SAID = b"""impirun: the server listens on 127.0.0.1:7
@@ -87,7 +112,9 @@ Error: client 0 is gone
 
 
 def test_a_client_has_its_share_of_the_command_that_starts_all() -> None:
-    commands = with_commands(server=FakeCommand(done(5, stdout=b"of the program", stderr=SAID)))
+    commands = with_commands(
+        server=FakeCommand(done(5, stdout=b"of the program", stderr=SAID))
+    )
     for client in range(2):
         commands.share(client)
     assert commands.is_shared(impirun(1)) and not commands.is_shared(SERVER)
@@ -99,5 +126,12 @@ def test_a_client_has_its_share_of_the_command_that_starts_all() -> None:
     assert seen[1].stderr == "impirun: client 1: client 0 is gone\n"
     assert commands.seen(SERVER).stderr.encode() == SAID
     assert commands.running(impirun(1)).pid == commands.running(SERVER).pid
-    assert commands.running(impirun(1)).wait(0).code == commands.running(impirun(1)).stop().code == 5
-    assert commands.running(impirun(1)).stderr().count(b"\n") == 1 and not commands.running(impirun(1)).stdout()
+    assert (
+        commands.running(impirun(1)).wait(0).code
+        == commands.running(impirun(1)).stop().code
+        == 5
+    )
+    assert (
+        commands.running(impirun(1)).stderr().count(b"\n") == 1
+        and not commands.running(impirun(1)).stdout()
+    )

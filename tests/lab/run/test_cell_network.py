@@ -20,8 +20,13 @@ from impi.lab.run.cell_network import CellNetwork
         ("/ip=two", ["second"]),
     ],
 )
-def test_the_network_is_changed_as_the_variant_says_and_restored(variant: str, asked: list[str]) -> None:
-    backend, cell = FakeBackend(), parse_cell(f"p2p.ring/mpich+openmpi/2x2+2x2{variant}")
+def test_the_network_is_changed_as_the_variant_says_and_restored(
+    variant: str, asked: list[str]
+) -> None:
+    backend, cell = (
+        FakeBackend(),
+        parse_cell(f"p2p.ring/mpich+openmpi/2x2+2x2{variant}"),
+    )
     lab = backend.open(cell.vendors, cell.topology, run="r")
     network = CellNetwork(lab)
     network.make_worse(cell)
@@ -57,7 +62,9 @@ def test_addresses_behind_another_are_noted() -> None:
 
 def test_a_lab_without_a_network_of_its_own_says_so() -> None:
     cell = parse_cell("p2p.ring/mpich+openmpi/1x2+1x2/net=wan")
-    network = CellNetwork(FakeBackend(captures=False).open(cell.vendors, cell.topology, run="r"))
+    network = CellNetwork(
+        FakeBackend(captures=False).open(cell.vendors, cell.topology, run="r")
+    )
     with pytest.raises(LabError, match="the network of this lab cannot be changed"):
         network.make_worse(cell)
     network.restore(faulty=True)

@@ -1,4 +1,4 @@
-"""What is collected of a cell: all of it as values, and the lab's first fault."""
+"""The collection of a cell: all of it as values, and the lab's first fault."""
 
 from __future__ import annotations
 
@@ -16,12 +16,16 @@ from impi.lab.run.recipe import Recipe
 RING = parse_cell("p2p.ring/mpich+openmpi/1x2+1x2")
 
 
-def collection(backend: FakeBackend, hurry: threading.Event | None = None) -> Collection:
+def collection(
+    backend: FakeBackend, hurry: threading.Event | None = None
+) -> Collection:
     lab: FakeLab = backend.open(RING.vendors, RING.topology, run="r")
     prepared = prepare(lab, "r")
     cell: Cell = RING
     recipe = Recipe(prepared, cell, None)
-    return Collection(prepared, cell, recipe, Commands(recipe.key), hurry or threading.Event())
+    return Collection(
+        prepared, cell, recipe, Commands(recipe.key), hurry or threading.Event()
+    )
 
 
 def refuses() -> None:

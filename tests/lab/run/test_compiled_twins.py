@@ -57,15 +57,25 @@ def test_a_program_in_c_passes_only_with_our_library(abi):
     verdict = judge_cell(cell, seen)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
     own = seen.evidence.nodes.own_libraries
-    assert [path.endswith("libimpi_front.so") for path in own.values()] == [False, abi == "mpich"]
-    assert all(own[rank.node] in (rank.process.libraries or {}) for rank in seen.evidence.ranks)
+    assert [path.endswith("libimpi_front.so") for path in own.values()] == [
+        False,
+        abi == "mpich",
+    ]
+    assert all(
+        own[rank.node] in (rank.process.libraries or {}) for rank in seen.evidence.ranks
+    )
 
     def without_own(rank):
-        return {path: sha for path, sha in (rank.process.libraries or {}).items() if path != own[rank.node]}
+        return {
+            path: sha
+            for path, sha in (rank.process.libraries or {}).items()
+            if path != own[rank.node]
+        }
 
     # The same ranks under the vendor's libmpi alone: as if the program had run as a job of its own.
     ranks = tuple(
-        replace(rank, process=replace(rank.process, libraries=without_own(rank))) for rank in seen.evidence.ranks
+        replace(rank, process=replace(rank.process, libraries=without_own(rank)))
+        for rank in seen.evidence.ranks
     )
     without = judge(replace(seen.facts(cell), seen=replace(seen.evidence, ranks=ranks)))
     assert without.outcome == "fail"
@@ -80,21 +90,26 @@ def test_programs_that_an_image_has_are_not_compiled_again():
     lab = opened(("pure", "mpich"), parse_topology("1x1+1x1"))
     try:
         twins = prepare(lab, "compiled").twins
-        twins.make("mpich", "p2p_ring.py")
+        twins.make(("mpich", False), "p2p_ring.py")
         assert twins.compiled == [("mpich", "p2p_ring")]
         home = lab.access.environment["c1n0"]["HOME"]
-        shutil.copytree(f"{home}/impilab-compiled/programs/mpich", f"{home}/{folder()}/mpich")
+        shutil.copytree(
+            f"{home}/impilab-compiled/programs/mpich", f"{home}/{folder()}/mpich"
+        )
 
         again = prepare(lab, "again").twins
-        again.make("mpich", "p2p_ring.py")
+        again.make(("mpich", False), "p2p_ring.py")
         assert again.compiled == []
         programs = [
-            Path(lab.access.environment[node]["HOME"], twin_path("impilab-again/programs", "mpich", "p2p_ring"))
+            Path(
+                lab.access.environment[node]["HOME"],
+                twin_path("impilab-again/programs", "mpich", "p2p_ring"),
+            )
             for node in ("c0n0", "c1n0")
         ]
         assert programs[0].read_bytes() == programs[1].read_bytes()
         assert all(os.access(program, os.X_OK) for program in programs)
-        again.make("mpich", "coll_bcast.py")
+        again.make(("mpich", False), "coll_bcast.py")
         assert again.compiled == [("mpich", "coll_bcast")]
     finally:
         lab.close()
@@ -104,13 +119,25 @@ def test_programs_that_an_image_has_are_not_compiled_again():
 @pytest.mark.docker
 def test_a_node_of_an_image_compiles_nothing():
     if not engine_installed():
-        pytest.skip("no container engine is installed: this test needs one that answers")
+        pytest.skip(
+            "no container engine is installed: this test needs one that answers"
+        )
     backend = choose_backend("docker")
-    lab = backend.open(["pure", "mpich"], parse_topology("1x1+1x1"), run="compiled", terms=Terms(compiled=True))
+    lab = backend.open(
+        ["pure", "mpich"],
+        parse_topology("1x1+1x1"),
+        run="compiled",
+        terms=Terms(compiled=True),
+    )
     nodes = [node for client in lab.clients for node in client]
 
     def libraries() -> list[bytes]:
-        return [run_on(node, ["sh", "-c", "cd .cache/impi && ls -d *-* | grep -v lock"]).stdout for node in nodes]
+        return [
+            run_on(
+                node, ["sh", "-c", "cd .cache/impi && ls -d *-* | grep -v lock"]
+            ).stdout
+            for node in nodes
+        ]
 
     try:
         before = libraries()
@@ -118,7 +145,7 @@ def test_a_node_of_an_image_compiles_nothing():
         for abi in ("standard", "mpich"):
             for case in CASES.values():
                 if case.twin:
-                    twins.make(abi, case.program)
+                    twins.make((abi, False), case.program)
         assert twins.compiled == []
         assert libraries() == before
         assert b"mpich-front-" in before[1] and b"standard-" in before[0]

@@ -1,4 +1,4 @@
-"""What a fault does, to whom, and what proves it."""
+"""The damage of a fault, its victim, and its proof."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def test_links_are_cut_and_heal(world):
     hit.undo()
     assert world.backend.log == ["open", "prepare 3", "drop", "heal"]
     seen = hit.seen()
-    assert (seen.refused, seen.lasted_s) == (7 * 4, 3.5)  # to and from the other client and the server
+    # To and from the other client and the server
+    assert (seen.refused, seen.lasted_s) == (7 * 4, 3.5)
 
 
 def test_slow_links_are_late(world):
@@ -67,11 +68,13 @@ def test_slow_links_are_late(world):
     assert world.backend.log == ["open", "prepare 2", "links"]
     assert hit.seen().late == 0.2
     world.now += 4.0
-    assert hit.turn((), world.started.append) == 30.0  # they stay so: the whole job is slower
+    # They stay so: the whole job is slower
+    assert hit.turn((), world.started.append) == 30.0
 
 
 @pytest.mark.parametrize(
-    ("topology", "lost"), [("1x2+1x2", {witness("c0n0"), client(0)}), ("2x2+2x2", {witness("c0n1")})]
+    ("topology", "lost"),
+    [("1x2+1x2", {witness("c0n0"), client(0)}), ("2x2+2x2", {witness("c0n1")})],
 )
 def test_nothing_is_heard_of_a_node_that_is_gone(monkeypatch, topology, lost):
     world = World(monkeypatch, topology)

@@ -20,13 +20,23 @@ LIMITS = Limits(server=0.3, start=0.3, cell=0.1, grace=0.1)
 
 
 def cells(*names: str, vendors=("mpich", "openmpi"), topology="1x2+1x2"):
-    return [Cell(CASES[n], vendors, parse_topology(topology), CASES[n].variants[0]) for n in names]
+    return [
+        Cell(CASES[n], vendors, parse_topology(topology), CASES[n].variants[0])
+        for n in names
+    ]
 
 
-def run(backend, what, expected=lambda _cell, _verdict: False, **persistence) -> list[Done]:
+def run(
+    backend, what, expected=lambda _cell, _verdict: False, **persistence
+) -> list[Done]:
     results: list[Done] = []
     scheduler = Scheduler(
-        backend, "r", limits=LIMITS, persistence=Persistence(**persistence), expected=expected, jobs=1
+        backend,
+        "r",
+        limits=LIMITS,
+        persistence=Persistence(**persistence),
+        expected=expected,
+        jobs=1,
     )
     scheduler.run(what, lambda cell: None, results.append)
     assert backend.open_labs == 0
@@ -57,7 +67,9 @@ def test_a_retry_that_passes_is_flaky():
     (done,) = run(FakeBackend(tweak=fails_at(1)), cells("p2p.ring"), retries=3)
     assert outcomes(done) == ["fail", "pass"]
     assert (done.verdict.outcome, done.result) == ("flaky", "flaky")
-    assert done.verdict.reason.startswith("1 of 2 attempts did not pass; fail: end.status: ")
+    assert done.verdict.reason.startswith(
+        "1 of 2 attempts did not pass; fail: end.status: "
+    )
     assert done.seen is done.attempts[0].seen  # what went wrong, not what went well
     assert done.seen is not None
 
@@ -81,7 +93,12 @@ def test_what_passes_is_not_tried_again():
 
 
 def test_what_is_expected_is_not_tried_again():
-    (done,) = run(FakeBackend(tweak=fails_at(1)), cells("p2p.ring"), lambda _c, v: v.outcome == "fail", retries=5)
+    (done,) = run(
+        FakeBackend(tweak=fails_at(1)),
+        cells("p2p.ring"),
+        lambda _c, v: v.outcome == "fail",
+        retries=5,
+    )
     assert outcomes(done) == ["fail"]
 
 
@@ -101,14 +118,19 @@ def test_one_failure_of_many_is_flaky():
 
 def test_until_it_fails():
     first, *more = run(
-        FakeBackend(tweak=fails_at(3)), cells("p2p.ring", "p2p.any", "coll.all"), repeat=5, until_fail=True
+        FakeBackend(tweak=fails_at(3)),
+        cells("p2p.ring", "p2p.any", "coll.all"),
+        repeat=5,
+        until_fail=True,
     )
     assert outcomes(first) == ["pass", "pass", "fail"]
     assert more == []
 
 
 def test_evidence_of_a_few_failures_is_enough():
-    (done,) = run(FakeBackend(tweak=fails_at(*range(1, 30))), cells("p2p.ring"), repeat=15)
+    (done,) = run(
+        FakeBackend(tweak=fails_at(*range(1, 30))), cells("p2p.ring"), repeat=15
+    )
     assert sum(a.seen is not None for a in done.attempts) == 10
     assert done.seen is not None
 
@@ -132,7 +154,7 @@ def test_attempts_together(tried, outcome):
     attempts = tuple(Attempt(verdict=verdict(o), seconds=1.0) for o in tried)
     assert combine(attempts).outcome == outcome
     done = Done(cell=cells("p2p.ring")[0], verdict=combine(attempts), attempts=attempts)
-    # A lab that fails once is no failure of a vendor's.
+    # A lab that fails once is not a failure of a vendor's.
     assert done.counts_as == ("error" if tried == ["error", "pass"] else outcome)
 
 
@@ -141,24 +163,32 @@ NAMES = ("p2p.ring", "p2p.any", "coll.all", "comm.split", "p2p.ssend")
 
 def test_three_timeouts_break_the_pair():
     backend = FakeBackend(tweak=hang)
-    results = run(backend, [*cells(*NAMES), *cells("p2p.ring", vendors=("pure", "pure"))])
+    results = run(
+        backend, [*cells(*NAMES), *cells("p2p.ring", vendors=("pure", "pure"))]
+    )
     broken = [r for r in results if r.cell.vendors == ("mpich", "openmpi")]
     assert [r.verdict.outcome for r in broken] == ["timeout"] * 3 + ["skipped"] * 2
     assert {r.verdict.reason for r in broken[3:]} == {
         "pair broken: 3 cells of mpich+openmpi on 1x2+1x2 timed out, so it was not tried"
     }
-    assert all(not r.attempts and r.verdict.phase and not r.verdict.blame for r in broken[3:])
+    assert all(
+        not r.attempts and r.verdict.phase and not r.verdict.blame for r in broken[3:]
+    )
     (other,) = [r for r in results if r.cell.vendors == ("pure", "pure")]
     assert other.verdict.outcome == "timeout"  # only that lab is given up
 
 
 def test_failures_do_not_break_the_pair():
-    results = run(FakeBackend(tweak=lambda job: job.wraps[0].update(status=1)), cells(*NAMES))
+    results = run(
+        FakeBackend(tweak=lambda job: job.wraps[0].update(status=1)), cells(*NAMES)
+    )
     assert all(r.attempts for r in results)
 
 
 def test_expected_timeouts_do_not_break_the_pair():
-    results = run(FakeBackend(tweak=hang), cells(*NAMES), lambda _c, v: v.outcome == "timeout")
+    results = run(
+        FakeBackend(tweak=hang), cells(*NAMES), lambda _c, v: v.outcome == "timeout"
+    )
     assert [r.verdict.outcome for r in results] == ["timeout"] * 5
 
 
@@ -170,7 +200,9 @@ def test_a_cell_that_times_out_is_not_repeated_for_ever():
 def test_a_large_cell_gets_more_time():
     backend = FakeBackend(tweak=hang)
     results: list[Done] = []
-    Scheduler(backend, "r", limits=LIMITS, slots=2).run(cells("p2p.ring"), lambda cell: None, results.append)
+    Scheduler(backend, "r", limits=LIMITS, slots=2).run(
+        cells("p2p.ring"), lambda cell: None, results.append
+    )
     assert results[0].verdict.reason.startswith("not over after 0.2 s")
 
 
@@ -186,13 +218,17 @@ def leaves(left: str, name: str):
 
 @pytest.mark.parametrize("case", ["shutdown.abort", "startup.no-common-auth"])
 def test_litter_that_one_cell_is_forgiven_is_not_held_against_the_next(case):
-    backend = FakeBackend(tweak=leaves("c0n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", case))
+    backend = FakeBackend(
+        tweak=leaves("c0n0: file /tmp/hydra_hwloc_xmlfile_IiB5Oe", case)
+    )
     results = run(backend, cells(case, "p2p.ring"))
     assert [done.verdict.outcome for done in results] == ["pass", "pass"]
     assert backend.log.count("open") == 1
 
 
-@pytest.mark.parametrize("left", ["process 7 sleep 600", "segment /dev/shm/mpich_shm_1", "file /tmp/another"])
+@pytest.mark.parametrize(
+    "left", ["process 7 sleep 600", "segment /dev/shm/mpich_shm_1", "file /tmp/another"]
+)
 def test_what_a_cell_really_leaves_is_red_and_its_lab_is_not_used_again(left):
     backend = FakeBackend(tweak=leaves(f"c0n0: {left}", "shutdown.abort"))
     results = run(backend, cells("shutdown.abort", "p2p.ring"))

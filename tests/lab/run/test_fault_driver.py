@@ -1,4 +1,4 @@
-"""When a fault happens: it waits for its phase, lasts, ends, and comes again."""
+"""The time of a fault: it waits for its phase, lasts, ends, and comes again."""
 
 from __future__ import annotations
 
@@ -47,14 +47,20 @@ def test_a_fault_waits_for_all_ranks_and_happens_once(cell):
     fault.begin()
     fault.turn((), never)
     assert not fault.seen().began
-    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b'{"7": 0}', stderr=b"")
+    backend.commands["python3"] = Completed(
+        argv=(), code=0, stdout=b'{"7": 0}', stderr=b""
+    )
     fault.begin()
     for _ in range(3):
         fault.turn((), never)
     fault.undo()
     fault.undo()
     seen = fault.seen()
-    assert (seen.began, seen.refused, backend.log) == (True, 14, ["open", "prepare 2", "prepare 2", "drop", "heal"])
+    assert (seen.began, seen.refused, backend.log) == (
+        True,
+        14,
+        ["open", "prepare 2", "prepare 2", "drop", "heal"],
+    )
     assert lab.clients[0][0].read("cell/open-case") == b""
 
 
@@ -62,10 +68,14 @@ def test_a_partition_lasts_until_a_packet_was_refused(cell, monkeypatch):
     backend = FakeBackend()
     backend.refused = 0
     lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
-    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b'{"7": 0}', stderr=b"")
+    backend.commands["python3"] = Completed(
+        argv=(), code=0, stdout=b'{"7": 0}', stderr=b""
+    )
     now = 100.0
     for module in (damage, fault_driver):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+        monkeypatch.setattr(
+            module, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+        )
     fault = driver("partition@init", lab)
     fault.begin()
     for now in (100.0, 101.0, 103.0, 110.0):
@@ -82,10 +92,14 @@ def test_a_partition_lasts_until_a_packet_was_refused(cell, monkeypatch):
 def test_cuts_come_again_and_are_counted(cell, monkeypatch):
     backend = FakeBackend()
     lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
-    backend.commands["python3"] = Completed(argv=(), code=0, stdout=b'{"7": 0}', stderr=b"")
+    backend.commands["python3"] = Completed(
+        argv=(), code=0, stdout=b'{"7": 0}', stderr=b""
+    )
     now = 100.0
     for module in (damage, fault_driver):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now))
+        monkeypatch.setattr(
+            module, "time", SimpleNamespace(monotonic=lambda: now, time=lambda: now)
+        )
     fault = driver("cuts@case", lab)
     fault.begin()
     for now in (100.0, 101.0, 102.5, 105.0, 110.0, 111.0, 111.9, 112.5):
@@ -103,7 +117,9 @@ def test_nothing_is_done_before_all_ranks_have_come(world, monkeypatch):
     monkeypatch.setattr(
         world.lab.clients[0][0],
         "start",
-        lambda _argv: FakeCommand(Completed(argv=(), code=0, stdout=b'{"31": 0}', stderr=b"")),
+        lambda _argv: FakeCommand(
+            Completed(argv=(), code=0, stdout=b'{"31": 0}', stderr=b"")
+        ),
     )
     hit = world.strike("kill-rank@recv")
     assert hit.turn((), world.started.append) is None
@@ -112,7 +128,9 @@ def test_nothing_is_done_before_all_ranks_have_come(world, monkeypatch):
 
 
 @pytest.mark.parametrize(("phase", "clients"), [("recv", [0, 1]), ("compute", [])])
-def test_ranks_that_hold_the_job_go_on_but_computing_ones_compute(world, phase, clients):
+def test_ranks_that_hold_the_job_go_on_but_computing_ones_compute(
+    world, phase, clients
+):
     world.strike(f"kill-rank@{phase}").turn((), world.started.append)
     assert world.opened(phase) == clients
 

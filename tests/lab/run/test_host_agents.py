@@ -39,10 +39,14 @@ def docker() -> Backend:
         ("coll.all", "openmpi+pure", ("client", "node"), [4, 2, 2]),
     ],
 )
-def test_two_nodes_a_client(case: str, parties: str, hosts: tuple[str, str], table: list[int], docker: Backend) -> None:
+def test_two_nodes_a_client(
+    case: str, parties: str, hosts: tuple[str, str], table: list[int], docker: Backend
+) -> None:
     cell = Cell(CASES[case], tuple(parties.split("+")), parse_topology("2x2+2x2"))
 
-    def wired(client: int, argv: list[str], env: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    def wired(
+        client: int, argv: list[str], env: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
         at = argv.index("--vendor")
         return [*argv[:at], "--hosts", hosts[client], *argv[at:]], env
 
@@ -55,5 +59,9 @@ def test_two_nodes_a_client(case: str, parties: str, hosts: tuple[str, str], tab
     verdict = judge_cell(cell, seen)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
     assert seen.evidence.wire is not None
-    [told] = [line for line in seen.evidence.wire.timeline if "server -> client 0" in line and "H_NPROCS" in line]
+    [told] = [
+        line
+        for line in seen.evidence.wire.timeline
+        if "server -> client 0" in line and "H_NPROCS" in line
+    ]
     assert told.endswith(str(table))

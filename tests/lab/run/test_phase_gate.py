@@ -26,7 +26,9 @@ def lab(backend: FakeBackend) -> Lab:
 
 
 def gate(lab: Lab) -> PhaseGate:
-    found = PhaseGate("case", lab, Roster.of(lab.access.topology, ["pure", "pure"]), FOLDERS)
+    found = PhaseGate(
+        "case", lab, Roster.of(lab.access.topology, ["pure", "pure"]), FOLDERS
+    )
     found.begin([node for nodes in lab.clients for node in nodes], 5.0)
     return found
 

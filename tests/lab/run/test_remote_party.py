@@ -42,7 +42,9 @@ RING = "p2p.ring/pure+remote/1x2+1x2"
 THEIRS = "client 1 (remote) rank 2 on c1n0"
 
 
-def run(tmp_path: Path, tweak=lambda job: None, cell: str = RING) -> tuple[Verdict, list[str]]:
+def run(
+    tmp_path: Path, tweak=lambda job: None, cell: str = RING
+) -> tuple[Verdict, list[str]]:
     it, backend = parse_cell(cell), FakeBackend(tweak=tweak)
     told: list[str] = []
     lab = backend.open(it.vendors, it.topology, run="r")
@@ -50,7 +52,10 @@ def run(tmp_path: Path, tweak=lambda job: None, cell: str = RING) -> tuple[Verdi
     return judge_cell(it, run_cell(prepared, it, LIMITS, threading.Event())), told
 
 
-@pytest.mark.parametrize("cell", [RING, "coll.reduce/remote+pure/1x2+1x2", "p2p.ring/pure+remote+pure/1x2+1x2+1x2"])
+@pytest.mark.parametrize(
+    "cell",
+    [RING, "coll.reduce/remote+pure/1x2+1x2", "p2p.ring/pure+remote+pure/1x2+1x2+1x2"],
+)
 def test_a_good_party_passes_without_a_node_of_the_lab(cell, tmp_path):
     verdict, told = run(tmp_path, cell=cell)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
@@ -65,7 +70,10 @@ def stays_away(job: Job) -> None:
 def test_a_party_that_does_not_come_is_no_verdict_on_anybody(tmp_path):
     verdict, _ = run(tmp_path, stays_away)
     assert verdict.outcome == "error"
-    assert "client 1 is somebody else's to start, and it did not join within 0.2 s" in verdict.reason
+    assert (
+        "client 1 must be started by its own party, and it did not join within 0.2 s"
+        in verdict.reason
+    )
     assert not list(tmp_path.iterdir())
 
 
@@ -99,7 +107,11 @@ def is_lost(job: Job) -> None:
 def test_its_faults_are_seen_on_our_side_of_the_wire(fault, item, blame, tmp_path):
     verdict, _ = run(tmp_path, fault)
     assert verdict.culprit is not None
-    assert (verdict.outcome, verdict.culprit.name, verdict.blame) == ("fail", item, blame)
+    assert (verdict.outcome, verdict.culprit.name, verdict.blame) == (
+        "fail",
+        item,
+        blame,
+    )
 
 
 def test_our_own_ranks_are_held_to_all_that_they_are_held_to_elsewhere(tmp_path):
@@ -108,7 +120,10 @@ def test_our_own_ranks_are_held_to_all_that_they_are_held_to_elsewhere(tmp_path)
 
     verdict, _ = run(tmp_path, mute)
     assert verdict.culprit is not None
-    assert (verdict.culprit.name, verdict.blame) == ("end.checks", "client 0 (pure) rank 0 on c0n0")
+    assert (verdict.culprit.name, verdict.blame) == (
+        "end.checks",
+        "client 0 (pure) rank 0 on c0n0",
+    )
 
 
 def test_a_hang_beside_it_is_a_timeout(tmp_path):
@@ -124,14 +139,22 @@ def test_a_hang_beside_it_is_a_timeout(tmp_path):
     [
         (RING, ""),
         ("startup.key/pure+remote/1x2+1x2/auth=key", ""),
-        ("p2p.ring/remote+remote/1x2+1x2", "the lab sees what its own clients send and receive"),
-        ("shutdown.exit-code/pure+remote/1x2+1x2", "shutdown.exit-code ends otherwise than well"),
+        (
+            "p2p.ring/remote+remote/1x2+1x2",
+            "the lab sees the traffic of its own clients only",
+        ),
+        (
+            "shutdown.exit-code/pure+remote/1x2+1x2",
+            "shutdown.exit-code does not end well",
+        ),
         ("p2p.ring/pure+remote/1x2+1x2/net=wan", "remote cannot be asked for net=wan"),
     ],
 )
 def test_cells_that_cannot_be_judged_are_unsupported(cell, reason):
     plan = make_plan([parse_cell(cell)], FakeBackend())
-    assert [each.reason[: len(reason)] for each in plan.excluded] == [reason] * bool(reason)
+    assert [each.reason[: len(reason)] for each in plan.excluded] == [reason] * bool(
+        reason
+    )
 
 
 class Party:
@@ -146,7 +169,7 @@ class Party:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Wait for the end of what was started, if anything was."""
+        """Wait for the end of the command, if one was started."""
 
 
 class Ours(Party):
@@ -157,16 +180,33 @@ class Ours(Party):
     def start(self, path: Path) -> None:
         join = json.loads(path.read_text())
         env = {**os.environ, **join["environment"], "PYTHONPATH": str(ROOT)}
-        argv = [sys.executable, "-m", "impi.cli.impirun", "-client", str(join["client"]), join["server"]]
-        argv += ["-np", str(join["procs"]), *join["options"], sys.executable, join["program"]]
-        self.process = subprocess.Popen(argv, cwd=path.parent, env=env, stdin=subprocess.DEVNULL)
+        argv = [
+            sys.executable,
+            "-m",
+            "impi.cli.impirun",
+            "-client",
+            str(join["client"]),
+            join["server"],
+        ]
+        argv += [
+            "-np",
+            str(join["procs"]),
+            *join["options"],
+            sys.executable,
+            join["program"],
+        ]
+        self.process = subprocess.Popen(
+            argv, cwd=path.parent, env=env, stdin=subprocess.DEVNULL
+        )
 
     def end(self) -> None:
         if self.process is not None:
             self.process.wait(60)
 
 
-def real(cell: str, backend: Backend, tmp_path: Path, party: Party) -> tuple[Verdict, Seen]:
+def real(
+    cell: str, backend: Backend, tmp_path: Path, party: Party
+) -> tuple[Verdict, Seen]:
     it = parse_cell(cell)
     backend.prepare(list(it.vendors))
     lab = backend.open(it.vendors, it.topology, run="remote")
@@ -184,7 +224,11 @@ def real(cell: str, backend: Backend, tmp_path: Path, party: Party) -> tuple[Ver
 def test_a_real_party_on_this_machine(cell, tmp_path):
     party = Ours()
     verdict, _ = real(cell, LoopbackBackend(), tmp_path, party)
-    assert (verdict.outcome, verdict.reason, verdict.self_reported) == ("pass", "", True)
+    assert (verdict.outcome, verdict.reason, verdict.self_reported) == (
+        "pass",
+        "",
+        True,
+    )
     assert party.process is not None
     assert party.process.returncode == 0
 
@@ -201,8 +245,14 @@ def engine() -> docker.DockerClient:
 def test_a_real_party_beside_a_lab_of_containers(engine, tmp_path):
     from impi.lab.backends.docker.backend import DockerBackend
 
-    verdict, _ = real("coll.all/mpich+remote/1x2+1x2", DockerBackend(), tmp_path, Ours())
-    assert (verdict.outcome, verdict.reason, verdict.self_reported) == ("pass", "", False)
+    verdict, _ = real(
+        "coll.all/mpich+remote/1x2+1x2", DockerBackend(), tmp_path, Ours()
+    )
+    assert (verdict.outcome, verdict.reason, verdict.self_reported) == (
+        "pass",
+        "",
+        False,
+    )
 
 
 JOINS = f"""
@@ -212,7 +262,7 @@ printf %s "$PLAN" > cell/cell.json
 /bin/sh {NATIVE_CLIENT} {node_prefix("lam")} "$@" || exit
 grep -h . cell/done-*.json
 """
-"""What LAM's container runs: the client, then its ranks' reports of their checks."""
+"""Commands in LAM's container: the client, then its ranks' reports of their checks."""
 
 
 class LamOnLoopback(Party):
@@ -229,10 +279,26 @@ class LamOnLoopback(Party):
         join = json.loads(path.read_text())
         self.server = join["server"]
         program = f"{NATIVE_PROGRAMS}/{Path(join['twin']).stem}"
-        where = [str(join["client"]), self.server, "127.0.0.1", f"127.0.0.1:{join['procs']}"]
+        where = [
+            str(join["client"]),
+            self.server,
+            "127.0.0.1",
+            f"127.0.0.1:{join['procs']}",
+        ]
         self._container = self._containers.run(
             self._image,
-            ["timeout", "-k", "15", "120", "/bin/sh", "-c", JOINS, "sh", *where, program],
+            [
+                "timeout",
+                "-k",
+                "15",
+                "120",
+                "/bin/sh",
+                "-c",
+                JOINS,
+                "sh",
+                *where,
+                program,
+            ],
             environment={
                 **join["environment"],
                 "IMPILAB_CELL": f"{HOME}/cell",
@@ -272,16 +338,24 @@ def lam_elsewhere(lam_image: str, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.alone
 @pytest.mark.clause("2.3.8")
 @pytest.mark.parametrize("vendors", ["lam+pure", "pure+lam"])
-@pytest.mark.parametrize("case", ["startup.hello", "p2p.ring", "p2p.sizes", "coll.barrier", "coll.bcast"])
-def test_lam_on_loopback_beside_ours_on_another_address(case, vendors, engine, lam_elsewhere, tmp_path):
+@pytest.mark.parametrize(
+    "case", ["startup.hello", "p2p.ring", "p2p.sizes", "coll.barrier", "coll.bcast"]
+)
+def test_lam_on_loopback_beside_ours_on_another_address(
+    case, vendors, engine, lam_elsewhere, tmp_path
+):
     address = outgoing_address()
     if address.startswith("127."):
         pytest.skip("this machine has no address other than loopback")
     party = LamOnLoopback(engine, lam_elsewhere)
-    verdict, seen = real(f"{case}/{vendors}/1x2+1x2", LoopbackBackend(), tmp_path, party)
+    verdict, seen = real(
+        f"{case}/{vendors}/1x2+1x2", LoopbackBackend(), tmp_path, party
+    )
 
     ours = "".join(each.stderr for each in seen.evidence.clients)
-    assert (verdict.outcome, verdict.self_reported) == ("pass", True), f"{verdict.reason}\n{ours}\n{party.said}"
+    assert (verdict.outcome, verdict.self_reported) == ("pass", True), (
+        f"{verdict.reason}\n{ours}\n{party.said}"
+    )
     assert (party.code, party.said.count('"failures": []')) == (0, 2), party.said
     # Ours were not on loopback, and took LAM's connections for what they are: this machine's.
     assert party.server.startswith(f"{address}:")

@@ -31,7 +31,11 @@ if world.rank == 0:
 @pytest.mark.slow
 @pytest.mark.proof
 def test_thirty_two_clients_in_one_job():
-    cell = Cell(CASES["coll.all"], ("pure",) * CLIENTS, parse_topology("+".join(["1x1"] * CLIENTS)))
+    cell = Cell(
+        CASES["coll.all"],
+        ("pure",) * CLIENTS,
+        parse_topology("+".join(["1x1"] * CLIENTS)),
+    )
     lab = LoopbackBackend().open(cell.vendors, cell.topology, run="scale")
     try:
         limits = Limits(server=120, start=400, cell=400, grace=60)
@@ -53,6 +57,8 @@ def test_eight_procs_of_each_of_thirty_two_clients(
     program = tmp_path / "sum.py"
     program.write_text(SUM)
     options = dict.fromkeys(range(CLIENTS), few)
-    result = run_job([str(program)], ["pure:8"] * CLIENTS, options=options, deadline_s=300.0)
+    result = run_job(
+        [str(program)], ["pure:8"] * CLIENTS, options=options, deadline_s=300.0
+    )
     assert set(result.codes) == {0}, str(result)
     assert result.out == "32640 of 256\n"

@@ -44,7 +44,15 @@ def test_a_lab_is_discarded_after_a_non_pass():
     backend = FakeBackend(tweak=fault)
     results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"))
     assert [r.verdict.outcome for r in results] == ["fail", "pass", "pass"]
-    assert backend.log == ["open", "begin", "end", "close", "open", *["begin", "end"] * 2, "close"]
+    assert backend.log == [
+        "open",
+        "begin",
+        "end",
+        "close",
+        "open",
+        *["begin", "end"] * 2,
+        "close",
+    ]
     assert backend.open_labs == 0
 
 
@@ -57,11 +65,20 @@ def test_a_lab_that_is_given_away_is_not_closed_and_the_rest_gets_another():
             given.append((cell.case.name, verdict.outcome, lab.access.lab))
         return cell.case.name == "coll.all"
 
-    results = run(backend, cells("p2p.ring", "coll.all", "p2p.any"), care=Care(keep=keep))
+    results = run(
+        backend, cells("p2p.ring", "coll.all", "p2p.any"), care=Care(keep=keep)
+    )
     assert [r.kept for r in results] == [False, True, False]
     assert given == [("coll.all", "pass", results[1].attempts[0].lab)]
     assert [r.attempts[0].lab for r in results] == ["lab-1", "lab-1", "lab-2"]
-    assert backend.log == ["open", *["begin", "end"] * 2, "open", "begin", "end", "close"]
+    assert backend.log == [
+        "open",
+        *["begin", "end"] * 2,
+        "open",
+        "begin",
+        "end",
+        "close",
+    ]
     assert backend.open_labs == 1
 
 
@@ -80,7 +97,9 @@ def test_a_lab_is_replaced_before_its_nodes_end_by_themselves():
 
 def test_a_lab_that_is_there_is_used():
     backend = FakeBackend()
-    standing = backend.open(("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before")
+    standing = backend.open(
+        ("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before"
+    )
     (result,) = run(backend, cells("p2p.ring"), care=Care(open=lambda cell: standing))
     assert result.attempts[0].lab == standing.access.lab
     assert backend.log == ["open", "begin", "end", "close"]
@@ -90,14 +109,18 @@ def test_a_lab_that_does_not_open_is_an_error():
     backend = FakeBackend()
     backend.broken_open = "no subnet is free"
     results = run(backend, cells("p2p.ring", "p2p.any"))
-    assert [(r.verdict.outcome, r.verdict.phase, r.verdict.reason) for r in results] == [
-        ("error", "up", "no subnet is free")
-    ] * 2
+    assert [
+        (r.verdict.outcome, r.verdict.phase, r.verdict.reason) for r in results
+    ] == [("error", "up", "no subnet is free")] * 2
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 5])
 def test_every_cell_runs_once(jobs):
-    what = [c for v in ("pure", "mpich", "openmpi") for c in cells("p2p.ring", "p2p.any", vendors=(v, v))]
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", "p2p.any", vendors=(v, v))
+    ]
     backend = FakeBackend()
     results = run(backend, what, jobs=jobs)
     assert Counter(r.cell.id for r in results) == Counter(c.id for c in what)
@@ -105,7 +128,9 @@ def test_every_cell_runs_once(jobs):
 
 
 @pytest.mark.parametrize(("how_many", "labs"), [(15, 1), (17, 2), (60, 3)])
-def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(tmp_path, how_many, labs):
+def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(
+    tmp_path, how_many, labs
+):
     together, calls = threading.Barrier(labs), count()
 
     def meet(job: Job) -> None:
@@ -113,28 +138,44 @@ def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(tmp_path, ho
             together.wait(20)  # each in a lab of its own
 
     backend = FakeBackend(tweak=meet)
-    care = Care(invitations=Invitations(tmp_path, print))  # as a run of impilab has them
+    # As a run of impilab has them
+    care = Care(invitations=Invitations(tmp_path, print))
     results = run(backend, cells(*["p2p.ring"] * how_many), jobs=3, care=care)
     assert [r.verdict.outcome for r in results] == ["pass"] * how_many
     opened = len({r.attempts[0].lab for r in results})
-    assert opened == labs or (how_many == 60 and opened > labs)  # its halves are worth halves again
+    # Its halves are worth halves again
+    assert opened == labs or (how_many == 60 and opened > labs)
     assert backend.open_labs == 0
 
 
 def test_a_lab_that_is_there_is_the_only_one_of_its_kind():
     backend = FakeBackend()
-    standing = backend.open(("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before")
-    results = run(backend, cells(*["p2p.ring"] * 60), jobs=3, care=Care(open=lambda cell: standing))
+    standing = backend.open(
+        ("mpich", "openmpi"), parse_topology("1x2+1x2"), run="before"
+    )
+    results = run(
+        backend,
+        cells(*["p2p.ring"] * 60),
+        jobs=3,
+        care=Care(open=lambda cell: standing),
+    )
     assert {r.attempts[0].lab for r in results} == {standing.access.lab}
     assert backend.log.count("open") == 1
 
 
 def test_the_slots_bound_what_runs_at_once():
     backend = FakeBackend()
-    what = [c for v in ("pure", "mpich", "openmpi") for c in cells("p2p.ring", "p2p.any", vendors=(v, v))]
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", "p2p.any", vendors=(v, v))
+    ]
     run(backend, what, jobs=4, slots=4)
     # Each cell has 4 procs: none begins before the one before it is over.
-    assert [word for word in backend.log if word in ("begin", "end")] == ["begin", "end"] * len(what)
+    assert [word for word in backend.log if word in ("begin", "end")] == [
+        "begin",
+        "end",
+    ] * len(what)
 
 
 def test_stop_ends_the_run_and_closes_the_labs():
@@ -170,7 +211,9 @@ def test_an_error_in_a_callback_comes_out():
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        Scheduler(backend, "r", limits=LIMITS).run(cells("p2p.ring"), lambda cell: None, broken)
+        Scheduler(backend, "r", limits=LIMITS).run(
+            cells("p2p.ring"), lambda cell: None, broken
+        )
     assert backend.open_labs == 0
 
 
@@ -178,13 +221,18 @@ def test_the_start_does_not_count_against_the_cell():
     backend = FakeBackend(tweak=lambda job: setattr(job, "slow_start", 100))
     results: list[Done] = []
     limits = Limits(server=5, start=600, cell=0.3, grace=0.1)
-    Scheduler(backend, "r", limits=limits).run(cells("p2p.ring"), lambda cell: None, results.append)
+    Scheduler(backend, "r", limits=limits).run(
+        cells("p2p.ring"), lambda cell: None, results.append
+    )
     (result,) = results
     assert result.verdict.outcome == "pass"
     assert result.seconds > limits.cell
 
 
 def test_a_start_that_takes_too_long_is_a_timeout():
-    (result,) = run(FakeBackend(tweak=lambda job: setattr(job, "slow_start", 1 << 30)), cells("p2p.ring"))
+    (result,) = run(
+        FakeBackend(tweak=lambda job: setattr(job, "slow_start", 1 << 30)),
+        cells("p2p.ring"),
+    )
     assert result.verdict.outcome == "timeout"
     assert result.verdict.reason.startswith("not over after 0.3 s")

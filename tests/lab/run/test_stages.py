@@ -17,7 +17,12 @@ PROGRAM = str(Path(stage.__file__))
 
 
 def run(*words: str) -> Any:
-    done = subprocess.run([sys.executable, "-I", "-S", PROGRAM, *words], capture_output=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", PROGRAM, *words],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
     return json.loads(done.stdout)
 
 

@@ -35,9 +35,14 @@ def impirun(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     python = sys.executable
     launcher = {"program": str(mpiexec), "comm": "mpiexec"}
     router = {"program": python, "comm": "python", "words": ["impi.rank.agent"]}
-    below = [{"program": python, "comm": "impi-starter", "below": [each]} for each in (router, launcher)]
+    below = [
+        {"program": python, "comm": "impi-starter", "below": [each]}
+        for each in (router, launcher)
+    ]
     argv = [python, str(script), json.dumps({"comm": "impirun", "below": below})]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"up\n"
         yield process
@@ -45,28 +50,53 @@ def impirun(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_processes_below_impirun_are_found_by_what_they_are(impirun):
-    found = {who: program.find(impirun.pid, who) for who in ("self", "starter", "mpiexec", "agent")}
+    found = {
+        who: program.find(impirun.pid, who)
+        for who in ("self", "starter", "mpiexec", "agent")
+    }
     assert found["self"] == impirun.pid
-    words = {who: Path(f"/proc/{pid}/cmdline").read_text().split("\0") for who, pid in found.items()}
+    words = {
+        who: Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        for who, pid in found.items()
+    }
     assert words["agent"][-2] == "impi.rank.agent"
     assert Path(words["mpiexec"][0]).name == "mpiexec"
-    parent = Path(f"/proc/{found['mpiexec']}/stat").read_text().rpartition(")")[2].split()[1]
+    parent = (
+        Path(f"/proc/{found['mpiexec']}/stat").read_text().rpartition(")")[2].split()[1]
+    )
     assert int(parent) == found["starter"]
     assert program.find(found["mpiexec"], "starter") == 0
 
 
-def test_a_client_below_the_one_that_started_all_is_found_by_its_place(tmp_path: Path) -> None:
+def test_a_client_below_the_one_that_started_all_is_found_by_its_place(
+    tmp_path: Path,
+) -> None:
     script, python = tmp_path / "parent.py", sys.executable
     script.write_text(PARENT)
-    clients = [{"program": python, "comm": "impirun", "words": [str(number)]} for number in range(3)]
-    starters = [{"program": python, "comm": "impi-starter", "below": [client]} for client in clients]
-    other = {"program": python, "comm": "sshd", "below": [{"program": python, "comm": "impirun"}]}
+    clients = [
+        {"program": python, "comm": "impirun", "words": [str(number)]}
+        for number in range(3)
+    ]
+    starters = [
+        {"program": python, "comm": "impi-starter", "below": [client]}
+        for client in clients
+    ]
+    other = {
+        "program": python,
+        "comm": "sshd",
+        "below": [{"program": python, "comm": "impirun"}],
+    }
     tree = {"comm": "impirun", "below": [other, *starters]}
     argv = [python, str(script), json.dumps(tree)]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdout is not None and process.stdout.readline() == b"up\n"
         found = [program.client_below(process.pid, number) for number in range(4)]
-        words = [Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2] for pid in found[:3]]
+        words = [
+            Path(f"/proc/{pid}/cmdline").read_text().split("\0")[-2]
+            for pid in found[:3]
+        ]
         os.killpg(process.pid, signal.SIGKILL)
     assert words == ["0", "1", "2"]
     assert found[3] == 0

@@ -41,7 +41,10 @@ def found(backend: FakeBackend) -> dict[str, Requirement]:
 def test_an_image_that_cannot_be_built_is_told_with_its_cure(acme: Path) -> None:
     seen = found(Unbuildable())
     assert [seen[number].ok for number in ("R01", "R02", "R03")] == [True, True, True]
-    assert (seen["R04"].ok, seen["R04"].cure) == (False, "mend what the build's last lines say")
+    assert (seen["R04"].ok, seen["R04"].cure) == (
+        False,
+        "mend what the build's last lines say",
+    )
     assert "no such package" in seen["R04"].evidence
     assert {each.ok for number, each in seen.items() if number > "R04"} == {None}
     assert seen["R05"].evidence == "not tried: R04 is not fulfilled"
@@ -50,11 +53,18 @@ def test_an_image_that_cannot_be_built_is_told_with_its_cure(acme: Path) -> None
 @pytest.mark.parametrize(
     ("name", "text", "number", "said"),
     [
-        ("Dockerfile", "FROM debian\n", "R02", "the first instructions are ['FROM debian']"),
-        ("install", "if\n", "R03", "install is no shell script"),
+        (
+            "Dockerfile",
+            "FROM debian\n",
+            "R02",
+            "the first instructions are ['FROM debian']",
+        ),
+        ("install", "if\n", "R03", "install is not a shell script"),
     ],
 )
-def test_a_file_that_is_wrong_is_named(name: str, text: str, number: str, said: str, acme: Path) -> None:
+def test_a_file_that_is_wrong_is_named(
+    name: str, text: str, number: str, said: str, acme: Path
+) -> None:
     (acme / name).write_text(text)
     seen = found(Unbuildable())[number]
     assert seen.ok is False
@@ -71,16 +81,26 @@ def test_a_vendor_that_does_not_exist() -> None:
         list(check("lamb", FakeBackend()))
 
 
-def test_what_a_backend_cannot_examine_is_not_tried(acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_backend_cannot_examine_is_not_tried(
+    acme: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Loopback has no images, and one machine: neither is the vendor's mistake."""
     lab: Any = SimpleNamespace(access=SimpleNamespace(images={}), close=lambda: None)
     backend: Any = SimpleNamespace(
-        name="local", open=lambda *_, **__: lab, prepare=lambda names: None, supports=lambda *_: "one machine"
+        name="local",
+        open=lambda *_, **__: lab,
+        prepare=lambda names: None,
+        supports=lambda *_: "one machine",
     )
-    rows = {number: vendor_check._REQUIREMENTS[number] for number in ("R04", "R05", "R11")}
+    rows = {
+        number: vendor_check._REQUIREMENTS[number] for number in ("R04", "R05", "R11")
+    }
     monkeypatch.setattr(vendor_check, "_REQUIREMENTS", rows)
     seen = found(backend)
-    assert seen["R04"].evidence == "the prefix of acme is there, and a node of it answers"
-    assert (seen["R05"].ok, seen["R05"].evidence) == (None, "not tried: backend local has no images")
+    assert seen["R04"].evidence == "the prefix of acme exists, and a node of it answers"
+    assert (seen["R05"].ok, seen["R05"].evidence) == (
+        None,
+        "not tried: backend local has no images",
+    )
     assert seen["R11"].ok is None
     assert seen["R11"].evidence.endswith("cannot be run: one machine")

@@ -59,9 +59,11 @@ print(json.dumps({
 
 
 def drive(how: str, *argv: str) -> tuple[list[dict[str, Any]], str, str]:
-    """What the procs have said, the last line, and stderr."""
+    """Return the procs' events, the last line, and stderr."""
     driver = [sys.executable, "-c", DRIVER, how, json.dumps(argv)]
-    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        driver, capture_output=True, text=True, timeout=60, check=True
+    )
     *said, last = result.stdout.splitlines()
     return [json.loads(line) for line in said], last, result.stderr
 
@@ -72,11 +74,20 @@ def test_procs_cannot_tell_the_difference() -> None:
         said, last, err = drive(how, sys.executable, "-S", "-c", PROC)
         assert (len(said), last, err) == (4, "ended [0, 1] None ", "")
         assert {item.pop("fork") for item in said} == {how == "fork"}
-        assert sorted(item["environment"].pop("N") for item in said) == ["0", "0", "1", "1"]
+        assert sorted(item["environment"].pop("N") for item in said) == [
+            "0",
+            "0",
+            "1",
+            "1",
+        ]
         seen[how] = said[0]
     assert seen["fork"] == seen["thread"]
     assert seen["fork"]["environment"] == {"ONLY": "this"}
-    assert (seen["fork"]["leads"], seen["fork"]["apart"], seen["fork"]["more"]) == (True, True, [])
+    assert (seen["fork"]["leads"], seen["fork"]["apart"], seen["fork"]["more"]) == (
+        True,
+        True,
+        [],
+    )
     assert seen["fork"]["unrelated"] == []
 
 
@@ -84,20 +95,28 @@ def test_procs_cannot_tell_the_difference() -> None:
 def test_one_that_fails(how: str) -> None:
     code = "import os, sys; os.environ['N'] == '1' and sys.exit(3)"
     said, last, err = drive(how, sys.executable, "-c", code)
-    assert (said, last, err) == ([], "ended [0] rank 1 of this client ended with exit code 3 ", "")
+    assert (said, last, err) == (
+        [],
+        "ended [0] rank 1 of this client ended with exit code 3 ",
+        "",
+    )
 
 
 @pytest.mark.parametrize("how", ["fork", "thread"])
 def test_one_that_is_not_there(how: str) -> None:
     said, last, err = drive(how, "/no/such/program")
     assert said == []
-    assert last.startswith("ended [] None the starter of node localhost: cannot start /no/such/program in ")
+    assert last.startswith(
+        "ended [] None the starter of node localhost: cannot start /no/such/program in "
+    )
     assert err == ""
 
 
 @pytest.mark.parametrize("how", ["fork", "thread"])
 def test_lines_of_procs_are_kept_apart(how: str) -> None:
-    script = "for i in 1 2 3 4 5 6 7 8 9; do printf %d$N; sleep 0.01; printf $N; echo; done"
+    script = (
+        "for i in 1 2 3 4 5 6 7 8 9; do printf %d$N; sleep 0.01; printf $N; echo; done"
+    )
     out, last = printed(how, script.replace("%d", "1"))
     assert sorted(out.splitlines()) == sorted(["100", "111"] * 18)
     assert last.startswith("ended [0, 1] None")
@@ -105,15 +124,25 @@ def test_lines_of_procs_are_kept_apart(how: str) -> None:
 
 def printed(how: str, script: str) -> tuple[str, str]:
     """The output of two starters with two procs of a shell script each, and its last line."""
-    driver = [sys.executable, "-c", DRIVER, how, json.dumps(["/bin/sh", "-c", f"PATH=/usr/bin:/bin; {script}"])]
-    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    driver = [
+        sys.executable,
+        "-c",
+        DRIVER,
+        how,
+        json.dumps(["/bin/sh", "-c", f"PATH=/usr/bin:/bin; {script}"]),
+    ]
+    result = subprocess.run(
+        driver, capture_output=True, text=True, timeout=60, check=True
+    )
     out, _, last = result.stdout.rpartition("ended ")
     return out, "ended " + last
 
 
 def test_a_very_long_line_is_not_held_back_for_ever() -> None:
     driver = [sys.executable, "-c", DRIVER, "fork", json.dumps(["/bin/sh", "-c", LONG])]
-    with subprocess.Popen(driver, stdout=subprocess.PIPE, start_new_session=True) as process:
+    with subprocess.Popen(
+        driver, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
         assert process.stdout is not None
         try:
             total = 0
@@ -159,9 +188,13 @@ children.close()
 """
 
 
-def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismissed() -> None:
+def test_a_watch_sees_procs_that_it_has_not_started_and_ends_when_it_is_dismissed() -> (
+    None
+):
     driver = [sys.executable, "-c", WATCHED]
-    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        driver, capture_output=True, text=True, timeout=60, check=True
+    )
     assert result.stdout.splitlines()[:2] == ["runs False False", "True sleep 600 "]
     [status, *rest] = result.stdout.splitlines()[2].split(" ")
     assert status == "[0]"
@@ -204,8 +237,13 @@ def test_what_a_killed_starter_leaves_is_removed(tmp_path: Path) -> None:
 
 
 def test_a_stopped_process_without_a_title_has_the_name_of_its_program() -> None:
-    assert Stopped(7, "", "/usr/bin/python3 -c while").told(10) == "python3 (process 7) has been stopped for 10 s"
-    assert Stopped(7, "", "").told(10).startswith("a process of this client (process 7)")
+    assert (
+        Stopped(7, "", "/usr/bin/python3 -c while").told(10)
+        == "python3 (process 7) has been stopped for 10 s"
+    )
+    assert (
+        Stopped(7, "", "").told(10).startswith("a process of this client (process 7)")
+    )
 
 
 STARTS_SLOWLY = """
@@ -236,7 +274,9 @@ one.close()
 
 def test_a_starter_has_longer_for_its_first_report() -> None:
     driver = [sys.executable, "-c", STARTS_SLOWLY]
-    result = subprocess.run(driver, capture_output=True, text=True, timeout=60, check=True)
+    result = subprocess.run(
+        driver, capture_output=True, text=True, timeout=60, check=True
+    )
     first, crowded, last = result.stdout.splitlines()
     assert (first, crowded) == ("''", "''")
     assert last.startswith("the starter has not been heard of for 0.015 s")

@@ -25,10 +25,17 @@ WAIT_S = 10.0
 
 
 class World:
-    def __init__(self, size: int, agents: int = 0) -> None:
+    def __init__(self, size: int, agents: int = 0, *, tls: bool = False) -> None:
         self.selector = selectors.DefaultSelector()
         self.warnings: list[str] = []
-        self.control = Control("127.0.0.1", size, self.selector, self.warnings.append, agents=agents)
+        self.control = Control(
+            "127.0.0.1",
+            size,
+            self.selector,
+            self.warnings.append,
+            agents=agents,
+            tls=tls,
+        )
         self.socks: list[socket.socket] = []
 
     def connect(self) -> socket.socket:
@@ -42,7 +49,11 @@ class World:
         sock = self.connect()
         known: list[bool] = []
         secret = bytes.fromhex(self.control.token)
-        thread = Thread(target=lambda: known.append(introduce(sock, CONTROL_HEAD, secret, CONTROL_HEAD)))
+        thread = Thread(
+            target=lambda: known.append(
+                introduce(sock, CONTROL_HEAD, secret, CONTROL_HEAD)
+            )
+        )
         thread.start()
         self.until(lambda: known)
         thread.join()
@@ -106,7 +117,9 @@ def test_rank0_is_answered_on_its_connection(world: World) -> None:
 
 
 def test_pure_procs_learn_of_each_other_once_all_are_there(world: World) -> None:
-    socks = {rank: world.say(role="pure", rank=rank, address=["a", rank]) for rank in (2, 0)}
+    socks = {
+        rank: world.say(role="pure", rank=rank, address=["a", rank]) for rank in (2, 0)
+    }
     world.until(lambda: world.control.joined == {0, 2})
     socks[0].settimeout(0.1)
     with pytest.raises(TimeoutError):
@@ -115,7 +128,9 @@ def test_pure_procs_learn_of_each_other_once_all_are_there(world: World) -> None
     socks[1] = world.say(role="pure", rank=1, address=["a", 1])
     world.until(lambda: len(world.control.joined) == 3)
     for sock in socks.values():
-        assert json.loads(sock.makefile("rb").readline()) == {"peers": [["a", 0], ["a", 1], ["a", 2]]}
+        assert json.loads(sock.makefile("rb").readline()) == {
+            "peers": [["a", 0], ["a", 1], ["a", 2]]
+        }
 
 
 def test_joining_procs_are_counted_by_name(world: World) -> None:
@@ -135,15 +150,21 @@ def test_a_line_may_come_in_pieces(world: World) -> None:
 @pytest.mark.parametrize(
     ("octets", "proved", "why"),
     [
-        (b"GET / HTTP/1.0\r\nHost: x\r\nAccept: */*\r\n\r\n", False, "is no process of a job"),
-        (b"[" * 200_000, False, "is no process of a job"),
+        (
+            b"GET / HTTP/1.0\r\nHost: x\r\nAccept: */*\r\n\r\n",
+            False,
+            "is not a process of a job",
+        ),
+        (b"[" * 200_000, False, "is not a process of a job"),
         (CONTROL_HEAD + bytes(64), False, "does not know this job's token"),
         (b"[]\n", True, "sent no JSON object"),
         (b"\xff\xfe\n", True, "sent no JSON object"),
         (b"[" * 200_000 + b"\n", True, "sent no JSON object"),
     ],
 )
-def test_strangers_are_closed_and_reported(octets: bytes, proved: bool, why: str, world: World) -> None:
+def test_strangers_are_closed_and_reported(
+    octets: bytes, proved: bool, why: str, world: World
+) -> None:
     sock = world.enter() if proved else world.connect()
     with suppress(ConnectionResetError, BrokenPipeError):
         sock.sendall(octets)
@@ -193,7 +214,9 @@ def test_what_a_proc_says_is_shown_and_not_obeyed(world: World) -> None:
     assert "rank '\\x1b[2J\\n', where none" in world.warnings[0]
 
 
-@pytest.mark.parametrize("fields", [{"role": "rank0", "procs": [], "tag_ub": 1}, {"role": "pure", "rank": 0}])
+@pytest.mark.parametrize(
+    "fields", [{"role": "rank0", "procs": [], "tag_ub": 1}, {"role": "pure", "rank": 0}]
+)
 def test_nobody_comes_twice(fields: dict[str, Any], world: World) -> None:
     world.say(**fields)
     world.until(lambda: world.control.rank0 or world.control.joined)
@@ -202,7 +225,9 @@ def test_nobody_comes_twice(fields: dict[str, Any], world: World) -> None:
     assert closed(again)
 
 
-def test_an_endless_line_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MAX_LINE", 1000)
     world.enter().sendall(b"x" * 2000)
     world.until(lambda: world.warnings)
@@ -226,7 +251,11 @@ def in_session(world: World, key: bytes) -> list[Any]:
 
     def run() -> None:
         try:
-            found.append(open_session(sock, key, accepts=False, deadline=time.monotonic() + WAIT_S))
+            found.append(
+                open_session(
+                    sock, key, accepts=False, deadline=time.monotonic() + WAIT_S
+                )
+            )
         except (OSError, PeerError) as error:
             found.append(error)
 
@@ -253,11 +282,13 @@ def test_a_session_with_somebody_between_is_refused(world: World) -> None:
     [error] = in_session(world, b"not the token of this impirun")
     assert isinstance(error, (OSError, PeerError))
     world.until(lambda: world.warnings)
-    assert "holds another TLS session: somebody is between" in world.warnings[0]
+    assert (
+        "holds another TLS session: the connection was intercepted" in world.warnings[0]
+    )
 
 
 def test_what_only_begins_like_a_session_is_refused(world: World) -> None:
-    world.enter().sendall(b"\x16 this is no handshake of TLS at all")
+    world.enter().sendall(b"\x16 this is not a handshake of TLS at all")
     world.until(lambda: world.warnings)
     assert "has broken its TLS session" in world.warnings[0]
 
@@ -279,24 +310,38 @@ def test_the_first_proc_without_a_last_word_is_the_lost_one(world: World) -> Non
     world.until(lambda: world.control.finalized_ranks == {1})
 
 
-def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(world: World) -> None:
+def test_the_proc_that_aborts_goes_before_those_that_are_ended_by_it(
+    world: World,
+) -> None:
     socks = [world.say(role="joining", pid=pid, node="n") for pid in (1, 2)]
     world.until(lambda: len(world.control.joined) == 2)
     socks[0].close()
     world.until(lambda: world.control.losses.first)
     socks[1].sendall(b"MPI_Abort with exit code 9")
     socks[1].close()
-    world.until(lambda: world.control.losses.first is not None and world.control.losses.first.pid == 2)
+    world.until(
+        lambda: (
+            world.control.losses.first is not None
+            and world.control.losses.first.pid == 2
+        )
+    )
 
 
-def test_the_proc_that_ends_with_a_code_goes_before_those_that_end_with_none(world: World) -> None:
+def test_the_proc_that_ends_with_a_code_goes_before_those_that_end_with_none(
+    world: World,
+) -> None:
     for pid, word in ((1, b""), (2, b"exit 0"), (3, b"exit 3"), (4, b"exit 4")):
         sock = world.say(role="joining", pid=pid, node="n")
         world.until(lambda pid=pid: ("n", pid) in world.control.joined)  # type: ignore[misc]
         sock.sendall(word)
         sock.close()
         world.until(lambda pid=pid: world.control.losses.first is not None)  # type: ignore[misc]
-    world.until(lambda: world.control.losses.first is not None and world.control.losses.first.pid == 3)
+    world.until(
+        lambda: (
+            world.control.losses.first is not None
+            and world.control.losses.first.pid == 3
+        )
+    )
     world.turn(0)
     lost = world.control.losses.first
     assert lost is not None
@@ -326,7 +371,9 @@ def test_a_proc_that_is_lost_may_end_after_its_mpiexec(world: World) -> None:
     assert world.control.losses.first.word == "MPI_Abort with exit code 9"
 
 
-def test_a_proc_that_does_not_end_is_not_waited_for_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proc_that_does_not_end_is_not_waited_for_long(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_LOST_S", 0.05)
     world.say(role="joining", pid=1, node="n")
     world.until(lambda: world.control.joined)
@@ -373,3 +420,13 @@ def test_host_agents_are_awaited_and_answered() -> None:
             world.until(lambda: world.warnings)
             assert "where none was awaited" in world.warnings.pop()
             assert closed(again)
+
+
+@pytest.mark.clause("2.2.4")
+def test_who_passes_the_proofs_on_and_then_speaks_in_plain_is_refused() -> None:
+    with closing(World(3, tls=True)) as world:
+        sock = world.say(role="rank0", procs=[{"pid": 1}], tag_ub=7)
+        world.until(lambda: world.warnings)
+        assert "speaks without TLS: somebody is between" in world.warnings[0]
+        assert closed(sock)
+        assert world.control.rank0 is None

@@ -20,7 +20,13 @@ from impi.protocol.startup.client import Joined, Lost, Negotiated, Unused
 from impi.protocol.wire import addresses
 from impi.rank.engine.channels.mesh import unreachable
 
-PROC = {"address": world.HERE.hex(), "port": 7, "pid": 11, "form": "00112233", "node": "a"}
+PROC = {
+    "address": world.HERE.hex(),
+    "port": 7,
+    "pid": 11,
+    "form": "00112233",
+    "node": "a",
+}
 
 
 class Client:
@@ -50,26 +56,38 @@ def test_phases() -> None:
 
 def test_the_facts_of_all_procs_go_to_the_server() -> None:
     client = Client(vendor="mpich")
-    client.control.rank0 = {"tag_ub": 1000000, "procs": [PROC, {**PROC, "pid": 12}], "software": "00000001"}
+    client.control.rank0 = {
+        "tag_ub": 1000000,
+        "procs": [PROC, {**PROC, "pid": 12}],
+        "software": "00000001",
+    }
     client.member.submit()
     assert client.member.submitted
     [facts] = client.server.said
     assert [host.port for host in facts.hosts] == [7, 7]  # type: ignore[attr-defined]
     assert facts.offer.tag_ub == 1000000  # type: ignore[attr-defined]
-    assert (facts.representation, facts.software) == (bytes.fromhex("00112233"), bytes.fromhex("00000001"))  # type: ignore[attr-defined]
+    assert (facts.representation, facts.software) == (  # type: ignore[attr-defined]
+        bytes.fromhex("00112233"),
+        bytes.fromhex("00000001"),
+    )
 
 
 def test_a_tag_that_the_vendor_does_not_have() -> None:
     client = Client(vendor="mpich", offer=Offer(tag_ub=100000))
     client.control.rank0 = {"tag_ub": 32767, "procs": [PROC]}
-    with pytest.raises(UsageError, match="--tag-ub 100000 is more than the 32767 that mpich has"):
+    with pytest.raises(
+        UsageError, match="--tag-ub 100000 is more than the 32767 that mpich has"
+    ):
         client.member.submit()
 
 
 def test_facts_that_make_no_sense() -> None:
     client = Client()
     client.control.rank0 = {"tag_ub": 32767, "procs": [{}]}
-    with pytest.raises(PeerError, match="what the processes of this client have told of themselves is wrong"):
+    with pytest.raises(
+        PeerError,
+        match="the processes of this client have reported wrong data about themselves",
+    ):
         client.member.submit()
 
 
@@ -118,7 +136,13 @@ def test_programs_without_mpi() -> None:
 
 JOB = job_of_hosts(
     [
-        Host(index=i, client=client, ipv6=addresses.from_text(f"192.0.2.{client + 1}"), port=4000 + i, procs=(i,))
+        Host(
+            index=i,
+            client=client,
+            ipv6=addresses.from_text(f"192.0.2.{client + 1}"),
+            port=4000 + i,
+            procs=(i,),
+        )
         for i, client in enumerate([0, 1, 1, 1, 1, 1, 1, 2])
     ]
 )
@@ -142,10 +166,17 @@ def test_in_a_lazy_job_either_may() -> None:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (TimeoutError("timed out"), "no answer: a firewall drops the connection, or there is no route"),
+        (
+            TimeoutError("timed out"),
+            "no answer: a firewall drops the connection, or there is no route",
+        ),
         (ConnectionRefusedError(111, "Connection refused"), "Connection refused"),
     ],
 )
-def test_a_host_that_cannot_be_reached_is_told_with_the_cure(error: OSError, reason: str) -> None:
+def test_a_host_that_cannot_be_reached_is_told_with_the_cure(
+    error: OSError, reason: str
+) -> None:
     said = str(unreachable(JOB, 7, 0, error))
-    assert said.startswith(f"host 7 cannot connect to host 0 (client 0) at 192.0.2.1:4000: {reason}")
+    assert said.startswith(
+        f"host 7 cannot connect to host 0 (client 0) at 192.0.2.1:4000: {reason}"
+    )

@@ -29,15 +29,36 @@ class Ended:
     err: str
 
 
-def run(tasks: int, *arguments: str, other: str = PROGRAM, word: str = "end", **environ: str) -> list[Ended]:
+def run(
+    tasks: int, *arguments: str, other: str = PROGRAM, word: str = "end", **environ: str
+) -> list[Ended]:
     """Run a job of ``tasks`` under Hydra and one proc of another client; return server, both."""
     if not HYDRA.is_file():
         pytest.skip("MPICH is not installed: ci/vendors.sh")
     env = {**ENVIRON, **environ}
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env, "cwd": ROOT}
-    server = subprocess.Popen([*IMPIRUN, "-server", "2", "--interface", "127.0.0.1"], **pipes)  # type: ignore[call-overload]
+    pipes = {
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+        "env": env,
+        "cwd": ROOT,
+    }
+    server = subprocess.Popen(
+        [*IMPIRUN, "-server", "2", "--interface", "127.0.0.1"], **pipes
+    )  # type: ignore[call-overload]
     where = server.stdout.readline().strip()
-    outer = [str(HYDRA), "-n", str(tasks), *IMPIRUN, "-client", "0", where, "--launcher", "outer", *arguments]
+    outer = [
+        str(HYDRA),
+        "-n",
+        str(tasks),
+        *IMPIRUN,
+        "-client",
+        "0",
+        where,
+        "--launcher",
+        "outer",
+        *arguments,
+    ]
     parts = [
         subprocess.Popen(argv, stdin=subprocess.PIPE, **pipes)  # type: ignore[call-overload]
         for argv in (outer, [*IMPIRUN, "-client", "1", where, other, word])
@@ -61,7 +82,10 @@ def test_a_ring_of_tasks(environ: dict[str, str]) -> None:
 def test_a_task_whose_proc_is_killed_ends_the_job() -> None:
     server, ours, other = run(3, PROGRAM, "kill", word="kill")
     assert (server.code, other.code) == (137, 137), (server, ours, other)
-    assert "rank 1 of this client was ended by SIGKILL, while the job was running" in ours.err
+    assert (
+        "rank 1 of this client was ended by SIGKILL, while the job was running"
+        in ours.err
+    )
     assert ours.err.count("impirun: client") == 1
 
 
@@ -75,7 +99,10 @@ def test_lines_have_labels() -> None:
     ("arguments", "why"),
     [
         (["no-such-program"], "there is no program 'no-such-program' on the PATH"),
-        (["--nodes", "a:2", "true"], "--nodes and --hostfile place no procs of --launcher outer"),
+        (
+            ["--nodes", "a:2", "true"],
+            "--nodes and --hostfile place no procs of --launcher outer",
+        ),
         (["-np", "3", "true"], "-np 3 does not fit the 2 tasks of the outer manager"),
         (["--hosts", "client", "true"], "--launcher outer needs a host for each proc"),
         (["--vendor", "mpich", "true"], "--launcher outer is for --vendor pure"),
@@ -98,14 +125,23 @@ def test_a_job_that_waits_ends_where_there_is_no_outer_manager() -> None:
     where = server.stdout.readline().strip()
     argv = [*IMPIRUN, "-client", "0", where, "--launcher", "outer", "true"]
     subprocess.run(argv, env=ENVIRON, capture_output=True, check=False, cwd=ROOT)
-    assert "needs a process manager that speaks PMI" in server.communicate(timeout=WAIT_S)[1]
+    assert (
+        "needs a process manager that speaks PMI"
+        in server.communicate(timeout=WAIT_S)[1]
+    )
 
 
 @pytest.mark.parametrize(
     ("environ", "why"),
     [
-        ({}, "PMI_FD, PMI_RANK and PMI_SIZE are not set: start impirun by srun --mpi=pmi2"),
-        ({"PMI_FD": "9999", "PMI_RANK": "0", "PMI_SIZE": "1"}, "PMI_FD is 9999, which is no socket here"),
+        (
+            {},
+            "PMI_FD, PMI_RANK and PMI_SIZE are not set: start impirun by srun --mpi=pmi2",
+        ),
+        (
+            {"PMI_FD": "9999", "PMI_RANK": "0", "PMI_SIZE": "1"},
+            "PMI_FD is 9999, which is not a socket here",
+        ),
     ],
 )
 def test_no_outer_manager(environ: dict[str, str], why: str) -> None:
@@ -116,5 +152,7 @@ def test_no_outer_manager(environ: dict[str, str], why: str) -> None:
 def test_a_manager_that_ends() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
-    with pytest.raises(StartupError, match=r"manager that started this impirun (is gone|has ended)"):
+    with pytest.raises(
+        StartupError, match=r"manager that started this impirun (is gone|has ended)"
+    ):
         Tasks({"PMI_FD": str(ours.detach()), "PMI_RANK": "0", "PMI_SIZE": "1"})

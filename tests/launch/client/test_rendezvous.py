@@ -7,9 +7,24 @@ import time
 from typing import Any
 
 import pytest
-from server_thread import DEADLINE_S, NO_AUTH, Client, ServerThread, facts_of, negotiate_all, step
+from server_thread import (
+    DEADLINE_S,
+    NO_AUTH,
+    Client,
+    ServerThread,
+    facts_of,
+    negotiate_all,
+    step,
+)
 
-from impi.base.errors import JobEnded, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.base.errors import (
+    JobEnded,
+    JobError,
+    LocalProtocolError,
+    PeerError,
+    StartupError,
+    UsageError,
+)
 from impi.launch import pulse
 from impi.launch.client.rendezvous import Rendezvous
 from impi.launch.server import loop as launch_server
@@ -54,12 +69,17 @@ def test_no_server_there() -> None:
 
 
 def test_no_such_name() -> None:
-    with pytest.raises(StartupError, match=r"no server answers at no-such-host\.invalid:1"):
+    with pytest.raises(
+        StartupError, match=r"no server answers at no-such-host\.invalid:1"
+    ):
         Client("no-such-host.invalid", 1, 0, environ=NO_AUTH).start()
 
 
 def test_what_is_refused_before_connecting() -> None:
-    with pytest.raises(UsageError, match=r"^No authentication methods available for negotiation\. Aborting\. Set IMPI"):
+    with pytest.raises(
+        UsageError,
+        match=r"^No authentication methods available for negotiation\. Aborting\. Set IMPI",
+    ):
         Client("127.0.0.1", 1, 0, environ={})
     with pytest.raises(UsageError, match="No authentication"):
         Client("127.0.0.1", 1, 0, environ=NO_AUTH, auth="1")
@@ -80,7 +100,9 @@ def test_the_wait_for_others_has_a_deadline() -> None:
     server = ServerThread(2)
     with (
         server.client(0) as client,
-        pytest.raises(StartupError, match=r"not all clients have joined at .* within 0\.05 s"),
+        pytest.raises(
+            StartupError, match=r"not all clients have joined at .* within 0\.05 s"
+        ),
     ):
         client.join(0.05)
     server.join()
@@ -115,12 +137,16 @@ class FakeServer:
         self._listener.close()
 
 
-def test_a_server_that_disconnects_at_once() -> None:
+def test_a_server_that_disconnects_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("impi.launch.client.rendezvous.AGAIN_S", 0.5)
     server = FakeServer(b"")
     server.may_close.set()
     with (
         Client("127.0.0.1", server.port, 0, environ=NO_AUTH) as client,
-        pytest.raises(StartupError, match=r"^Server disconnected \(wrong .* key\?\)\nThis client offered NONE"),
+        pytest.raises(
+            StartupError,
+            match=r"^Server disconnected \(wrong .* key\?\)\nThis client offered NONE",
+        ),
     ):
         client.join(DEADLINE_S)
     server.close()
@@ -130,11 +156,15 @@ def test_a_server_that_disconnects_at_once() -> None:
 @pytest.mark.parametrize("secret", ["", "correct horse battery"])
 def test_no_key_for_whoever_listens_there(secret: str) -> None:
     """A server that is none asks for method 1, IMPI_AUTH_KEY in clear, and does not get it."""
-    environ = {"IMPI_AUTH_KEY": str(KEY)} | ({"IMPI_AUTH_SECRET": secret} if secret else {})
+    environ = {"IMPI_AUTH_KEY": str(KEY)} | (
+        {"IMPI_AUTH_SECRET": secret} if secret else {}
+    )
     server = FakeServer(b"\0\0\0\1" + bytes(4), hears=True)
     with (
         Client("127.0.0.1", server.port, 0, environ=environ) as client,
-        pytest.raises(PeerError, match="chose authentication method 1, which was not offered"),
+        pytest.raises(
+            PeerError, match="chose authentication method 1, which was not offered"
+        ),
     ):
         client.start()
     server.close()
@@ -177,7 +207,9 @@ def test_fini_to_a_server_that_is_gone() -> None:
         first = client.lost()
         assert first is not None
         assert client.lost() == first
-        with pytest.raises(JobEnded, match=r"client 1 .* its connection ended without FINI"):
+        with pytest.raises(
+            JobEnded, match=r"client 1 .* its connection ended without FINI"
+        ):
             client.finish()
 
 
@@ -199,7 +231,10 @@ def test_a_client_that_falls_silent_is_lost(monkeypatch: pytest.MonkeyPatch) -> 
                     other.on_readable()
     assert server.join() == 1
     assert "client 0 (127.0.0.1:" in str(caught.value)
-    assert "): its impirun has not been heard of for 0.5 s: it is stopped, or cut off, " in str(caught.value)
+    assert (
+        "): its impirun has not been heard of for 0.5 s: it is stopped, or cut off, "
+        in str(caught.value)
+    )
     assert str(caught.value) in server.said
 
 
@@ -220,7 +255,10 @@ def test_a_server_that_falls_silent_is_lost() -> None:
     with server.client(0, silence_s=0.1) as client:
         assert client.join(DEADLINE_S) == 1
         client.check_silence()
-        with pytest.raises(JobError, match=r"the server at 127\.0\.0\.1:\d+ has not been heard of for 0\.1 s"):
+        with pytest.raises(
+            JobError,
+            match=r"the server at 127\.0\.0\.1:\d+ has not been heard of for 0\.1 s",
+        ):
             for _ in range(200):
                 client.check_silence()
                 time.sleep(0.005)
@@ -278,7 +316,11 @@ def test_a_beat_on_its_way_resets_no_fini(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_beats_are_read_until_the_server_closes() -> None:
     ours, theirs = socket.socketpair()
-    with ours, theirs, Client("127.0.0.1", 1, 0, environ=SECRET, silence_s=DEADLINE_S) as client:
+    with (
+        ours,
+        theirs,
+        Client("127.0.0.1", 1, 0, environ=SECRET, silence_s=DEADLINE_S) as client,
+    ):
         ours.setblocking(False)
         reading = threading.Thread(target=client._read_on, args=(ours,))
         reading.start()
@@ -288,3 +330,26 @@ def test_beats_are_read_until_the_server_closes() -> None:
         theirs.close()
         reading.join(DEADLINE_S)
         assert not reading.is_alive()
+
+
+def test_beats_and_answers_do_not_use_a_session_at_once() -> None:
+    """They come from two threads, and a TLS session that both use is broken."""
+    client = Client("127.0.0.1", 1, 0, environ=NO_AUTH)
+    held: list[bool] = []
+
+    class Machine:
+        def receive_data(self, _data: bytes) -> list[object]:
+            held.append(client._writing.locked())
+            return []
+
+        def data_to_send(self) -> bytes:
+            held.append(client._writing.locked())
+            return b""
+
+    client._machine = Machine()  # type: ignore[assignment]
+    client._sock, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall(b"x")
+        client.on_readable()
+        client.close()
+    assert held == [True, True]

@@ -27,7 +27,8 @@ from impi.protocol.wire import Command, encode_command, encode_reason
 ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).parent.parent / "programs"
 HOLD, HELLO, HOSTS, ODD, INPUT = (
-    str(PROGRAMS / f"{name}.py") for name in ("hold", "hello", "hosts", "odd_ranks_only", "echo_input")
+    str(PROGRAMS / f"{name}.py")
+    for name in ("hold", "hello", "hosts", "odd_ranks_only", "echo_input")
 )
 PIDS = """
 import os, sys, time
@@ -67,7 +68,10 @@ class Impirun:
         self.lines: queue.Queue[str] = queue.Queue()
         self.out: list[str] = []
         self._err: list[str] = []
-        self._threads = [threading.Thread(target=self._read_out), threading.Thread(target=self._read_err)]
+        self._threads = [
+            threading.Thread(target=self._read_out),
+            threading.Thread(target=self._read_err),
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -87,7 +91,9 @@ class Impirun:
         try:
             return self.lines.get(timeout=WAIT_S)
         except queue.Empty:
-            raise AssertionError(f"no further line of output:\n{''.join(self._err)}") from None
+            raise AssertionError(
+                f"no further line of output:\n{''.join(self._err)}"
+            ) from None
 
     def end(self) -> int:
         code = self.process.wait(WAIT_S)
@@ -97,7 +103,7 @@ class Impirun:
 
     @property
     def err(self) -> str:
-        """What it said of itself; complete after :meth:`end`."""
+        """The output of the client; complete after :meth:`end`."""
         assert not any("Traceback" in line for line in self._err), "".join(self._err)
         return "".join(line for line in self._err if not line.startswith("Warning: "))
 
@@ -127,11 +133,17 @@ class Job:
 
     def __init__(self, impirun: type[Impirun], count: int = 1, **environ: str) -> None:
         self._impirun = impirun
-        self.server = impirun("-server", str(count), "--interface", "127.0.0.1", **environ)
+        self.server = impirun(
+            "-server", str(count), "--interface", "127.0.0.1", **environ
+        )
         self.where = self.server.line().strip()
 
-    def client(self, *arguments: str, rank: int = 0, stdin: str = "", **environ: str) -> Impirun:
-        return self._impirun("-client", str(rank), self.where, *arguments, stdin=stdin, **environ)
+    def client(
+        self, *arguments: str, rank: int = 0, stdin: str = "", **environ: str
+    ) -> Impirun:
+        return self._impirun(
+            "-client", str(rank), self.where, *arguments, stdin=stdin, **environ
+        )
 
 
 def children_of(pid: int) -> set[int]:
@@ -139,7 +151,9 @@ def children_of(pid: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                parent = int((entry / "stat").read_bytes().rpartition(b")")[2].split()[1])
+                parent = int(
+                    (entry / "stat").read_bytes().rpartition(b")")[2].split()[1]
+                )
                 if parent == pid:
                     found |= children_of(int(entry.name))
     return found
@@ -163,7 +177,10 @@ def all_gone(pids: set[int], files: set[Path]) -> bool:
         left = set()
         for pid in pids:
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                if (
+                    Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                    not in "ZX"
+                ):
                     left.add(pid)
         if not left and not any(path.exists() for path in files):
             return True
@@ -183,12 +200,16 @@ def test_success(vendor: str, impirun: type[Impirun]) -> None:
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_the_programs_exit_code_is_passed_on(vendor: str, impirun: type[Impirun]) -> None:
+def test_the_programs_exit_code_is_passed_on(
+    vendor: str, impirun: type[Impirun]
+) -> None:
     need(vendor)
     job = Job(impirun)
     client = job.client("-np", "2", "--vendor", vendor, "sh", "-c", "exit 3")
     assert client.end() == 3
-    assert "ended with exit code 3, before the program had initialised MPI" in client.err
+    assert (
+        "ended with exit code 3, before the program had initialised MPI" in client.err
+    )
     assert job.server.end() == 3
 
 
@@ -202,7 +223,9 @@ def test_the_exit_code_after_mpi(impirun: type[Impirun]) -> None:
 
 def test_one_failure_ends_the_others_at_once(impirun: type[Impirun]) -> None:
     job = Job(impirun)
-    script = 'case "$IMPI_JOIN" in *\'"rank": 1\'*) echo grief >&2; exit 5;; esac; sleep 600'
+    script = (
+        'case "$IMPI_JOIN" in *\'"rank": 1\'*) echo grief >&2; exit 5;; esac; sleep 600'
+    )
     begin = time.monotonic()
     client = job.client("-np", "3", "sh", "-c", script)
     assert client.end() == 5
@@ -229,13 +252,17 @@ def test_a_program_without_mpi(vendor: str, impirun: type[Impirun]) -> None:
     assert job.server.end() == 0
 
 
-def test_no_program_starts_before_the_server_has_answered(tmp_path: Path, impirun: type[Impirun]) -> None:
+def test_no_program_starts_before_the_server_has_answered(
+    tmp_path: Path, impirun: type[Impirun]
+) -> None:
     """Else a slow server would take a client that fails for a stranger, and wait for it."""
     mark = tmp_path / "mark"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(WAIT_S)
         where = f"127.0.0.1:{listener.getsockname()[1]}"
-        client = impirun("-client", "0", where, "-np", "1", "sh", "-c", f"touch {mark}; exit 3")
+        client = impirun(
+            "-client", "0", where, "-np", "1", "sh", "-c", f"touch {mark}; exit 3"
+        )
         server, _ = listener.accept()
     with server:
         server.settimeout(WAIT_S)
@@ -249,7 +276,9 @@ def test_no_program_starts_before_the_server_has_answered(tmp_path: Path, impiru
     assert octets == encode_command(Command.IMPI, bytes(4)) + encode_reason(reason, 3)
     assert mark.exists()
     assert client.end() == 3
-    assert "ended with exit code 3, before the program had initialised MPI" in client.err
+    assert (
+        "ended with exit code 3, before the program had initialised MPI" in client.err
+    )
 
 
 def test_a_proc_that_ends_while_others_wait_for_it(impirun: type[Impirun]) -> None:
@@ -259,9 +288,13 @@ def test_a_proc_that_ends_while_others_wait_for_it(impirun: type[Impirun]) -> No
 
 
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_procs_that_never_use_mpi_while_others_do(vendor: str, impirun: type[Impirun]) -> None:
+def test_procs_that_never_use_mpi_while_others_do(
+    vendor: str, impirun: type[Impirun]
+) -> None:
     need(vendor)
-    client = Job(impirun).client("-np", "4", "--vendor", vendor, "--start-timeout", "2", ODD, STAY="1")
+    client = Job(impirun).client(
+        "-np", "4", "--vendor", vendor, "--start-timeout", "2", ODD, STAY="1"
+    )
     assert client.end() == 1
     assert "only 2 of 4 procs have begun to initialise MPI within 2 s" in client.err
 
@@ -293,7 +326,9 @@ def test_the_server_is_lost(vendor: str, impirun: type[Impirun]) -> None:
     assert all_gone(*left)
 
 
-def test_the_server_is_lost_before_all_clients_have_come(impirun: type[Impirun]) -> None:
+def test_the_server_is_lost_before_all_clients_have_come(
+    impirun: type[Impirun],
+) -> None:
     job = Job(impirun, 2)
     client = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
     assert client.line() == "up\n"
@@ -304,11 +339,16 @@ def test_the_server_is_lost_before_all_clients_have_come(impirun: type[Impirun])
     assert all_gone(pids, set())
 
 
-def test_what_clients_say_of_a_lost_server_does_not_depend_on_their_programs(impirun: type[Impirun]) -> None:
+def test_what_clients_say_of_a_lost_server_does_not_depend_on_their_programs(
+    impirun: type[Impirun],
+) -> None:
     # Clients whose procs are in MPI_Init would say another phase.
     secret = {"IMPI_AUTH_NONE": "", "IMPI_AUTH_SECRET": secrets.token_hex(16)}
     job = Job(impirun, 2, **secret)
-    clients = [job.client("-np", "1", "sh", "-c", "echo up; sleep 600", rank=rank, **secret) for rank in (0, 1)]
+    clients = [
+        job.client("-np", "1", "sh", "-c", "echo up; sleep 600", rank=rank, **secret)
+        for rank in (0, 1)
+    ]
     assert [client.line() for client in clients] == ["up\n"] * 2
     job.server.process.kill()
     for number, client in enumerate(clients):
@@ -331,8 +371,12 @@ def test_another_client_is_lost(impirun: type[Impirun]) -> None:
     assert "client 1" in job.server.err
 
 
-@pytest.mark.parametrize(("vendor", "number"), pairs(VENDORS, [signal.SIGINT, signal.SIGTERM]))
-def test_ended_by_the_user(vendor: str, number: signal.Signals, impirun: type[Impirun]) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "number"), pairs(VENDORS, [signal.SIGINT, signal.SIGTERM])
+)
+def test_ended_by_the_user(
+    vendor: str, number: signal.Signals, impirun: type[Impirun]
+) -> None:
     need(vendor)
     job = Job(impirun)
     client = job.client("-np", "2", "--vendor", vendor, HOLD)
@@ -341,7 +385,9 @@ def test_ended_by_the_user(vendor: str, number: signal.Signals, impirun: type[Im
     assert client.end() == 128 + number
     told = client.err.removeprefix("impirun: client 0: ")
     assert told.startswith("client 0 (127.0.0.1:")
-    assert told.endswith(f"): impirun was ended by {number.name}, while the job was running\n")
+    assert told.endswith(
+        f"): impirun was ended by {number.name}, while the job was running\n"
+    )
     assert f"Error: {told}" in job.server.err
     assert all_gone(*left)
     assert job.server.end() == 128 + number
@@ -367,7 +413,8 @@ def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
     [mpiexec] = [
         pid
         for pid in left[0]
-        if Path(f"/proc/{pid}/comm").read_text().strip() in ("mpiexec", "mpiexec.hydra", "prterun")
+        if Path(f"/proc/{pid}/comm").read_text().strip()
+        in ("mpiexec", "mpiexec.hydra", "prterun")
     ]
     os.kill(mpiexec, signal.SIGKILL)
     assert client.end() == 137
@@ -379,12 +426,18 @@ def test_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
 def test_a_proc_under_mpiexec_is_killed(vendor: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun)
-    client = job.client("-np", "2", "--vendor", vendor, *BY_MPIEXEC, sys.executable, "-c", PIDS)
-    pids = {int(rank): int(pid) for rank, pid in (client.line().split() for _ in range(2))}
+    client = job.client(
+        "-np", "2", "--vendor", vendor, *BY_MPIEXEC, sys.executable, "-c", PIDS
+    )
+    pids = {
+        int(rank): int(pid) for rank, pid in (client.line().split() for _ in range(2))
+    }
     os.kill(pids[1], signal.SIGKILL)
     assert client.end() not in (0, None)
     last = client.err.strip().splitlines()[-1]
-    assert f"rank 1 of this client (process {pids[1]}) ended without MPI_Finalize" in last
+    assert (
+        f"rank 1 of this client (process {pids[1]}) ended without MPI_Finalize" in last
+    )
     assert "while the job was running" in last
 
 
@@ -442,7 +495,9 @@ def ssh(tmp_path: Path) -> dict[str, str]:
         ("mpich", "node-a:1,node-b:2"),
     ],
 )
-def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
+def test_other_nodes(
+    vendor: str, nodes: str, ssh: dict[str, Any], impirun: type[Impirun]
+) -> None:
     need(vendor)
     job = Job(impirun)
     arguments = ["--vendor", vendor, "--nodes", nodes, INPUT]
@@ -457,9 +512,19 @@ def test_other_nodes(vendor: str, nodes: str, ssh: dict[str, Any], impirun: type
 
 
 @pytest.mark.parametrize("vendor", ["pure", "mpich"])
-def test_other_nodes_are_ended(vendor: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
+def test_other_nodes_are_ended(
+    vendor: str, ssh: dict[str, Any], impirun: type[Impirun]
+) -> None:
     need(vendor)
-    client = Job(impirun).client("--vendor", vendor, "--nodes", "node-a:1,node-b:1", HOLD, FI_TCP_IFACE="lo", **ssh)
+    client = Job(impirun).client(
+        "--vendor",
+        vendor,
+        "--nodes",
+        "node-a:1,node-b:1",
+        HOLD,
+        FI_TCP_IFACE="lo",
+        **ssh,
+    )
     left = holding(client, 2)
     client.process.terminate()
     assert client.end() == 143
@@ -470,7 +535,9 @@ def test_a_node_that_ssh_does_not_reach(tmp_path: Path, impirun: type[Impirun]) 
     program = tmp_path / "ssh"
     program.write_text("#!/bin/sh\necho 'ssh: no such node' >&2\nexit 255\n")
     program.chmod(0o755)
-    client = Job(impirun).client("--nodes", "node-a:1", HELLO, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    client = Job(impirun).client(
+        "--nodes", "node-a:1", HELLO, PATH=f"{tmp_path}:{os.environ['PATH']}"
+    )
     assert client.end() == 1
     assert "ssh: no such node" in client.err
     assert "the starter of node node-a could not be started by ssh" in client.err
@@ -484,14 +551,32 @@ def test_a_node_that_ssh_does_not_reach(tmp_path: Path, impirun: type[Impirun]) 
     [
         (["no-such-program"], "there is no program 'no-such-program' on the PATH"),
         (["no-such-program.py"], "there is no program no-such-program.py in "),
-        (["--nodes", "localhost:2", "-np", "3", "true"], "-np 3 is more than the 2 slots"),
+        (
+            ["--nodes", "localhost:2", "-np", "3", "true"],
+            "-np 3 is more than the 2 slots",
+        ),
         (["--nodes", "a:x", "true"], "--nodes takes NODE:SLOTS"),
-        (["--vendor", "mpich", "--prefix", "/usr/share", "true"], "--prefix /usr/share has no bin/mpiexec"),
-        (["--hiwater", "2", "--ackmark", "5", "true"], "ackmark is 5, but must be 1 to 2"),
+        (
+            ["--vendor", "mpich", "--prefix", "/usr/share", "true"],
+            "--prefix /usr/share has no bin/mpiexec",
+        ),
+        (
+            ["--hiwater", "2", "--ackmark", "5", "true"],
+            "ackmark is 5, but must be 1 to 2",
+        ),
         (["--datalen", "0", "true"], "--datalen is 0, but must be 1 to 4294967295"),
-        (["--tag-ub", "100", "true"], "--tag-ub is 100, but must be 32767 to 2147483647"),
-        (["--interface", "192.0.2.77", "true"], "--interface 192.0.2.77 is no address of this machine"),
-        (["--interface", "nosuch0", "true"], "--interface nosuch0 is neither an address nor an interface"),
+        (
+            ["--tag-ub", "100", "true"],
+            "--tag-ub is 100, but must be 32767 to 2147483647",
+        ),
+        (
+            ["--interface", "192.0.2.77", "true"],
+            "--interface 192.0.2.77 is not an address of this machine",
+        ),
+        (
+            ["--interface", "nosuch0", "true"],
+            "--interface nosuch0 is neither an address nor an interface",
+        ),
     ],
 )
 def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> None:
@@ -501,7 +586,9 @@ def test_usage(arguments: list[str], sentence: str, impirun: type[Impirun]) -> N
     assert len(client.err.splitlines()) == 1
 
 
-def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Impirun]) -> None:
+def test_a_client_without_a_program_ends_the_job_of_the_others(
+    impirun: type[Impirun],
+) -> None:
     job = Job(impirun, 2)
     other = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
     assert other.line() == "up\n"
@@ -515,7 +602,9 @@ def test_a_client_without_a_program_ends_the_job_of_the_others(impirun: type[Imp
     assert reason in other.err
 
 
-def test_a_client_without_its_library_ends_the_job_of_the_others(impirun: type[Impirun]) -> None:
+def test_a_client_without_its_library_ends_the_job_of_the_others(
+    impirun: type[Impirun],
+) -> None:
     job = Job(impirun, 2)
     other = job.client("-np", "1", "sh", "-c", "echo up; sleep 600")
     assert other.line() == "up\n"
@@ -536,29 +625,45 @@ def test_a_tag_that_the_vendor_does_not_have(impirun: type[Impirun]) -> None:
 # ---- host agents
 
 
-AGENTS = [("node", "the host agent of node localhost"), ("client", "the host agent of this client")]
+AGENTS = [
+    ("node", "the host agent of node localhost"),
+    ("client", "the host agent of this client"),
+]
 
 
 def agent_of(pids: set[int]) -> int:
     """The process that routes, among those of a client."""
-    [pid] = [pid for pid in pids if b"impi.rank.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    [pid] = [
+        pid
+        for pid in pids
+        if b"impi.rank.agent" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     return pid
 
 
 @pytest.mark.parametrize(("vendor", "hosts"), pairs(VENDORS, ["node", "client"]))
-def test_success_behind_an_agent(vendor: str, hosts: str, impirun: type[Impirun]) -> None:
+def test_success_behind_an_agent(
+    vendor: str, hosts: str, impirun: type[Impirun]
+) -> None:
     need(vendor)
     job = Job(impirun, 2)
     clients = [job.client("-np", "2", "--vendor", vendor, "--hosts", hosts, HELLO)]
     clients.append(job.client("-np", "1", HELLO, rank=1))
-    assert [client.end() for client in clients] == [0, 0], clients[0].err + clients[1].err
-    assert sorted(clients[0].out) == ["hello from 0 of 3, 3\n", "hello from 1 of 3, 3\n"]
+    assert [client.end() for client in clients] == [0, 0], (
+        clients[0].err + clients[1].err
+    )
+    assert sorted(clients[0].out) == [
+        "hello from 0 of 3, 3\n",
+        "hello from 1 of 3, 3\n",
+    ]
     assert [client.err for client in clients] == ["", ""]
     assert job.server.end() == 0
 
 
 @pytest.mark.parametrize("hosts", ["node", "client"])
-def test_a_job_of_one_client_behind_an_agent(hosts: str, impirun: type[Impirun]) -> None:
+def test_a_job_of_one_client_behind_an_agent(
+    hosts: str, impirun: type[Impirun]
+) -> None:
     job = Job(impirun)
     client = job.client("-np", "2", "--hosts", hosts, HELLO)
     assert client.end() == 0, client.err
@@ -569,12 +674,17 @@ def test_a_job_of_one_client_behind_an_agent(hosts: str, impirun: type[Impirun])
 @pytest.mark.parametrize(("hosts", "title"), AGENTS)
 def test_a_host_agent_is_killed(hosts: str, title: str, impirun: type[Impirun]) -> None:
     job = Job(impirun, 2)
-    clients = [job.client("-np", "2", "--hosts", hosts, HOLD), job.client("-np", "1", HOLD, rank=1)]
+    clients = [
+        job.client("-np", "2", "--hosts", hosts, HOLD),
+        job.client("-np", "1", HOLD, rank=1),
+    ]
     left = holding(clients[0], 2)
     others = holding(clients[1], 1)
     os.kill(agent_of(left[0]), signal.SIGKILL)
     assert clients[0].end() == 137
-    assert f"{title} was ended by SIGKILL, while the job was running\n" in clients[0].err
+    assert (
+        f"{title} was ended by SIGKILL, while the job was running\n" in clients[0].err
+    )
     assert clients[1].end() == 137
     assert clients[1].err.replace("client 1: ", "client 0: ") == clients[0].err
     assert all_gone(*left)
@@ -584,12 +694,16 @@ def test_a_host_agent_is_killed(hosts: str, title: str, impirun: type[Impirun]) 
 
 
 # Each mpiexec waits for the child of the proc until impirun's patience is over.
-@pytest.mark.parametrize("vendor", ["pure", pytest.param("mpich", marks=pytest.mark.proof), "openmpi"])
+@pytest.mark.parametrize(
+    "vendor", ["pure", pytest.param("mpich", marks=pytest.mark.proof), "openmpi"]
+)
 def test_a_proc_behind_an_agent_is_lost(vendor: str, impirun: type[Impirun]) -> None:
     need(vendor)
     job = Job(impirun, 2)
     under = () if vendor == "pure" else BY_MPIEXEC
-    clients = [job.client("-np", "2", "--vendor", vendor, *under, "--hosts", "client", HOLD)]
+    clients = [
+        job.client("-np", "2", "--vendor", vendor, *under, "--hosts", "client", HOLD)
+    ]
     clients.append(job.client("-np", "1", "--hosts", "node", HOLD, rank=1))
     left = holding(clients[0], 2)
     others = holding(clients[1], 1)
@@ -624,14 +738,20 @@ def test_a_proc_that_leaves_without_finalize(impirun: type[Impirun]) -> None:
     other = job.client(HOLD, rank=1)
     assert client.end() == 1
     first, second = client.err.splitlines()
-    assert first.startswith("impi: the host agent of this client: rank 0 was lost: its connection ended without")
-    assert second.endswith("): the host agent of this client ended with exit code 1, while the job was running")
+    assert first.startswith(
+        "impi: the host agent of this client: rank 0 was lost: its connection ended without"
+    )
+    assert second.endswith(
+        "): the host agent of this client ended with exit code 1, while the job was running"
+    )
     other.end()
     assert job.server.end() == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_client_with_an_agent_is_ended_by_the_user(number: signal.Signals, impirun: type[Impirun]) -> None:
+def test_a_client_with_an_agent_is_ended_by_the_user(
+    number: signal.Signals, impirun: type[Impirun]
+) -> None:
     job = Job(impirun)
     client = job.client("-np", "2", "--hosts", "client", HOLD)
     left = holding(client, 2)
@@ -639,7 +759,9 @@ def test_a_client_with_an_agent_is_ended_by_the_user(number: signal.Signals, imp
     assert client.end() == 128 + number
     told = client.err.removeprefix("impirun: client 0: ")
     assert told.startswith("client 0 (127.0.0.1:")
-    assert told.endswith(f"): impirun was ended by {number.name}, while the job was running\n")
+    assert told.endswith(
+        f"): impirun was ended by {number.name}, while the job was running\n"
+    )
     assert f"Error: {told}" in job.server.err
     assert all_gone(*left)
 
@@ -663,25 +785,36 @@ def test_a_program_without_mpi_behind_an_agent(impirun: type[Impirun]) -> None:
 def test_nothing_is_left_of_the_meeting(impirun: type[Impirun]) -> None:
     # A path that is short enough for a Unix socket.
     folder = Path(tempfile.mkdtemp(prefix="t", dir="/tmp"))
-    client = Job(impirun).client("-np", "2", "--hosts", "client", HOLD, TMPDIR=str(folder))
+    client = Job(impirun).client(
+        "-np", "2", "--hosts", "client", HOLD, TMPDIR=str(folder)
+    )
     holding(client, 2)
     assert list(folder.glob("impi-*")) == []
     client.stop()
     shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize(("vendor", "hosts"), pairs(["pure", "mpich"], ["node", "client"]))
-def test_agents_and_other_nodes(vendor: str, hosts: str, ssh: dict[str, Any], impirun: type[Impirun]) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "hosts"), pairs(["pure", "mpich"], ["node", "client"])
+)
+def test_agents_and_other_nodes(
+    vendor: str, hosts: str, ssh: dict[str, Any], impirun: type[Impirun]
+) -> None:
     need(vendor)
     job = Job(impirun, 2)
     nodes = ("--nodes", "node-a:1,node-b:2")
-    client = job.client("--vendor", vendor, *nodes, "--hosts", hosts, HOSTS, FI_TCP_IFACE="lo", **ssh)
+    client = job.client(
+        "--vendor", vendor, *nodes, "--hosts", hosts, HOSTS, FI_TCP_IFACE="lo", **ssh
+    )
     other = job.client("--hosts", hosts, HOSTS, rank=1)
     assert client.end() == 0, client.err
     assert other.end() == 0, other.err
     # MPICH does not name nodes, and these two are one machine: the second agent idles.
     colors = [0, 1, 1, 2] if (vendor, hosts) == ("pure", "node") else [0, 0, 0, 1]
-    expected = [f"{rank}: 4 procs, host {color} of {colors[-1] + 1}\n" for rank, color in enumerate(colors)]
+    expected = [
+        f"{rank}: 4 procs, host {color} of {colors[-1] + 1}\n"
+        for rank, color in enumerate(colors)
+    ]
     assert sorted(client.out + other.out) == expected
     log = Path(ssh["LOG"]).read_text()
     assert log.count("impi.base.remote.starter") >= (2 if hosts == "node" else 0)

@@ -21,12 +21,22 @@ class Client:
     """Client 1, whose ranks in the job are 2 and 3."""
 
     def __init__(self, vendor: str = "pure") -> None:
-        self.control, self.server, self.children = world.Control(), world.Rendezvous(), world.Children()
+        self.control, self.server, self.children = (
+            world.Control(),
+            world.Rendezvous(),
+            world.Children(),
+        )
         self.warned: list[str] = []
         options = made(ClientOptions, rank=1, server="", argv=(), vendor=vendor)
         control: Any = self.control
         server: Any = self.server
-        self.survival = Survival(world.job_of(2, 2, resilient=True), options, control, server, self.warned.append)
+        self.survival = Survival(
+            world.job_of(2, 2, resilient=True),
+            options,
+            control,
+            server,
+            self.warned.append,
+        )
 
     def check(self) -> None:
         children: Any = self.children
@@ -69,11 +79,15 @@ def test_the_last_one_leaves_with_the_client() -> None:
         client.children.forgiven[rank] = Exit(f"rank {rank} of this client", 3)
         client.check()
     assert client.survival.nobody_left
-    assert client.survival.reason.startswith("rank 1 of this client ended with exit code 3")
+    assert client.survival.reason.startswith(
+        "rank 1 of this client ended with exit code 3"
+    )
     assert len(client.server.said) == 1
 
 
-def test_a_proc_that_finalized_and_fails_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proc_that_finalized_and_fails_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(survival, "_STATUS_S", 0.0)
     client = Client()
     client.control.losses.gone[0] = b"finalized"
@@ -96,7 +110,9 @@ def test_a_library_does_not_outlive_its_procs() -> None:
 
 def test_what_ends_a_client_on_purpose_is_no_loss() -> None:
     client = Client("mpich")
-    assert client.survival.is_loss(signal.SIGTERM) and not client.survival.is_loss(signal.SIGINT)
+    assert client.survival.is_loss(signal.SIGTERM) and not client.survival.is_loss(
+        signal.SIGINT
+    )
     assert not client.survival.is_loss(None)
     client.control.losses.first = LostProc("node", 7, "", 0.0)
     assert client.survival.is_loss(None)

@@ -28,7 +28,11 @@ class Member:
 
 class Client:
     def __init__(self, **options: Any) -> None:
-        self.control, self.server, self.member = world.Control(), world.Rendezvous(), Member()
+        self.control, self.server, self.member = (
+            world.Control(),
+            world.Rendezvous(),
+            Member(),
+        )
         self.children: Any = world.Children()
         chosen = made(ClientOptions, rank=0, server="", argv=(), **options)
         parts: Any = (self.server, self.control, self.member)
@@ -48,7 +52,9 @@ def test_the_job_has_its_time(clock: list[float]) -> None:
     assert 0.0 < client.dogs.patience_s <= 2.0
     clock[0] += 5.0
     assert client.dogs.is_over and client.dogs.patience_s == 0.0
-    with pytest.raises(JobEnded, match=r"the job had not ended within 5 s \(--timeout\)") as ended:
+    with pytest.raises(
+        JobEnded, match=r"the job had not ended within 5 s \(--timeout\)"
+    ) as ended:
         client.dogs.check(client.children)
     assert ended.value.code == 124
 
@@ -60,10 +66,14 @@ def test_procs_have_a_time_to_come(clock: list[float]) -> None:
     client.control.joined = {("node", 1)}
     client.dogs.await_procs(client.children)
     clock[0] += 3.0
-    with pytest.raises(StartupError, match="only 1 of 2 procs have begun to initialise MPI within 3 s"):
+    with pytest.raises(
+        StartupError, match="only 1 of 2 procs have begun to initialise MPI within 3 s"
+    ):
         client.dogs.await_procs(client.children)
     client.control.joined.add(("node", 2))
-    with pytest.raises(StartupError, match="the procs did not reach each other by mpich"):
+    with pytest.raises(
+        StartupError, match="the procs did not reach each other by mpich"
+    ):
         client.dogs.await_procs(client.children)
     client.control.rank0 = {}
     with pytest.raises(StartupError, match="not all host agents have come"):
@@ -92,14 +102,20 @@ def test_a_lost_proc_is_told_once_mpiexec_has_had_its_time(clock: list[float]) -
     client.control.losses.first = LostProc("node", 7, "", clock[0])
     client.dogs.check(client.children)
     clock[0] += 3.1
-    with pytest.raises(JobError, match=r"rank 1 of this client \(process 7\) ended without MPI_Finalize, while"):
+    with pytest.raises(
+        JobError,
+        match=r"rank 1 of this client \(process 7\) ended without MPI_Finalize, while",
+    ):
         client.dogs.check(client.children)
 
 
 def test_a_stopped_process_is_named() -> None:
     client = Client(heartbeat_timeout_s=6.0)
     client.children.stopped = Stopped(7, "", "prog -x")
-    with pytest.raises(JobError, match=r"rank 7 of this client \(process 7\) has been stopped for 6 s, while the job"):
+    with pytest.raises(
+        JobError,
+        match=r"rank 7 of this client \(process 7\) has been stopped for 6 s, while the job",
+    ):
         client.dogs.check(client.children)
 
 
@@ -109,7 +125,10 @@ def test_a_cut_link_waits_for_the_server(clock: list[float]) -> None:
     client.dogs.check(client.children)
     assert client.dogs.longest_turn_s < 1.0
     clock[0] += 1.0
-    with pytest.raises(JobError, match=r"10\.0\.0\.1:5 with 10\.0\.0\.2:7, host 1, has been cut for 6 s"):
+    with pytest.raises(
+        JobError,
+        match=r"10\.0\.0\.1:5 with 10\.0\.0\.2:7, host 1, has been cut for 6 s",
+    ):
         client.dogs.check(client.children)
 
 
@@ -122,17 +141,27 @@ def test_starters_answer_once_procs_notice_a_loss(clock: list[float]) -> None:
     client.dogs.check(client.children)
     assert client.children.asked == 1
     clock[0] += 2.1
-    with pytest.raises(LaunchError, match="the starter of node far has not answered for 2 s, while the job"):
+    with pytest.raises(
+        LaunchError,
+        match="the starter of node far has not answered for 2 s, while the job",
+    ):
         client.dogs.check(client.children)
 
 
-def test_an_mpiexec_is_not_ended_while_a_script_may_go_on(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_mpiexec_is_not_ended_while_a_script_may_go_on(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
     here, far = Client(), Client(nodes="far1:2,far2:2")
     names = {1: b"impi-starter", 2: b"mpiexec.hydra", 3: b"hydra_pmi_proxy", 4: b"sh"}
-    monkeypatch.setattr("impi.launch.client.watchdogs.processes.descendants", lambda: names)
+    monkeypatch.setattr(
+        "impi.launch.client.watchdogs.processes.descendants", lambda: names
+    )
     monkeypatch.setattr("impi.launch.client.watchdogs.processes.name", names.get)
     for client in (here, far):
-        client.children.procs_running, client.control.losses.finalized = True, {("here", 1), ("here", 2)}
+        client.children.procs_running, client.control.losses.finalized = (
+            True,
+            {("here", 1), ("here", 2)},
+        )
         client.dogs.check_launcher(client.children)
     clock[0] += 5.1
     assert here.dogs.check_launcher(here.children) == "", "sh runs on"
@@ -151,7 +180,10 @@ def test_an_mpiexec_that_stays_after_its_last_proc_is_ended(
     client.control.losses.finalized = {("here", 1), ("here", 2)}
     assert client.dogs.check_launcher(client.children) == ""
     clock[0] += 4.9
-    assert client.dogs.check_launcher(client.children) == "" and not client.children.retired
+    assert (
+        client.dogs.check_launcher(client.children) == ""
+        and not client.children.retired
+    )
     clock[0] += 0.2
     client.children.says = True
     assert client.dogs.check_launcher(client.children) == ""

@@ -27,16 +27,27 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run(tmp_path: Path) -> Run:
     """Run a program under the hook: ``run(code)``; without mpi4py: ``run(code, mpi4py=False)``."""
     checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT / "impi" / "launch" / "hook", checkout / "impi" / "launch" / "hook")
+    shutil.copytree(
+        ROOT / "impi" / "launch" / "hook", checkout / "impi" / "launch" / "hook"
+    )
     shutil.copy(ROOT / "impi" / "launch" / "standin.py", checkout / "impi" / "launch")
     (checkout / "impi" / "__init__.py").write_text("")
     (checkout / "impi" / "MPI.py").write_text(FAKE_MPI)
     hook = checkout / "impi" / "launch" / "hook"
 
     def start(
-        code: str, *, join: bool = True, mpi4py: bool = True, path: str = "", more: Mapping[str, str] | None = None
+        code: str,
+        *,
+        join: bool = True,
+        mpi4py: bool = True,
+        path: str = "",
+        more: Mapping[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        env = {name: value for name, value in os.environ.items() if not name.startswith("IMPI")}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("IMPI")
+        }
         env["PYTHONPATH"] = os.pathsep.join([str(hook), *([path] if path else [])])
         env.update(more or {})
         if join:
@@ -45,7 +56,13 @@ def run(tmp_path: Path) -> Run:
             # As on a node where nothing is installed.
             code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\n{code}"
         return subprocess.run(
-            [sys.executable, "-c", code], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-c", code],
+            env=env,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
 
     return start
@@ -110,20 +127,32 @@ sys.exit(subprocess.run([sys.executable, "-c", child]).returncode)
 
 def test_files_that_a_program_leaves_open_are_written(tmp_path: Path, run: Run) -> None:
     # The collector is told at the import to keep what there is: with the function, its module.
-    result = run("def function(): pass\nfile = open('left', 'w')\nfile.write('all')\nfrom mpi4py import MPI")
+    result = run(
+        "def function(): pass\nfile = open('left', 'w')\nfile.write('all')\nfrom mpi4py import MPI"
+    )
     assert (result.returncode, (tmp_path / "left").read_text()) == (0, "all")
 
 
 def test_the_hidden_sitecustomize_runs(tmp_path: Path, run: Run) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    (other / "sitecustomize.py").write_text("import builtins\nbuiltins.hidden = __file__\n")
+    (other / "sitecustomize.py").write_text(
+        "import builtins\nbuiltins.hidden = __file__\n"
+    )
     for join in (True, False):
-        result = run("import sitecustomize; print(hidden, sitecustomize.__file__)", path=str(other), join=join)
-        assert result.stdout.split() == [str(other / "sitecustomize.py")] * 2, result.stderr
+        result = run(
+            "import sitecustomize; print(hidden, sitecustomize.__file__)",
+            path=str(other),
+            join=join,
+        )
+        assert result.stdout.split() == [str(other / "sitecustomize.py")] * 2, (
+            result.stderr
+        )
 
 
-def test_an_error_in_the_hidden_sitecustomize_costs_nothing_of_ours(tmp_path: Path, run: Run) -> None:
+def test_an_error_in_the_hidden_sitecustomize_costs_nothing_of_ours(
+    tmp_path: Path, run: Run
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "sitecustomize.py").write_text("1 / 0\n")
@@ -133,27 +162,39 @@ def test_an_error_in_the_hidden_sitecustomize_costs_nothing_of_ours(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mpi4py", [True, False])
-def test_the_package_of_impirun_is_used_and_no_other(mpi4py: bool, tmp_path: Path, run: Run) -> None:
+def test_the_package_of_impirun_is_used_and_no_other(
+    mpi4py: bool, tmp_path: Path, run: Run
+) -> None:
     other = tmp_path / "other" / "impi"
     other.mkdir(parents=True)
     (other / "__init__.py").write_text("raise AssertionError('the wrong impi')")
-    result = run("import impi; print(impi.__file__)", path=str(other.parent), mpi4py=mpi4py)
-    assert result.stdout.strip() == str(tmp_path / "checkout" / "impi" / "__init__.py"), result.stderr
+    result = run(
+        "import impi; print(impi.__file__)", path=str(other.parent), mpi4py=mpi4py
+    )
+    assert result.stdout.strip() == str(
+        tmp_path / "checkout" / "impi" / "__init__.py"
+    ), result.stderr
 
 
 @pytest.mark.parametrize("name", ["__pyx_capi__", "_addressof", "_sizeof", "_handleof"])
 def test_compiled_extensions_are_told_why(name: str, run: Run) -> None:
-    result = run(f"from mpi4py import MPI\ntry: MPI.{name}\nexcept AttributeError as e: print(e)")
+    result = run(
+        f"from mpi4py import MPI\ntry: MPI.{name}\nexcept AttributeError as e: print(e)"
+    )
     assert f"mpi4py.MPI has no {name} in an IMPI job" in result.stdout
     assert "no C handles" in result.stdout
 
 
 def test_a_missing_name_is_reported_as_usual(run: Run) -> None:
-    result = run("from mpi4py import MPI\nassert not hasattr(MPI, 'NoSuchName')\nfrom mpi4py.MPI import NoSuchName")
+    result = run(
+        "from mpi4py import MPI\nassert not hasattr(MPI, 'NoSuchName')\nfrom mpi4py.MPI import NoSuchName"
+    )
     assert "ImportError: cannot import name 'NoSuchName'" in result.stderr
 
 
-def test_an_error_of_our_own_module_is_shown_and_not_hidden(tmp_path: Path, run: Run) -> None:
+def test_an_error_of_our_own_module_is_shown_and_not_hidden(
+    tmp_path: Path, run: Run
+) -> None:
     (tmp_path / "checkout" / "impi" / "MPI.py").write_text("import no_such_numpy")
     result = run("from mpi4py import MPI")
     assert result.returncode == 1
@@ -162,26 +203,36 @@ def test_an_error_of_our_own_module_is_shown_and_not_hidden(tmp_path: Path, run:
 
 @pytest.mark.parametrize("name", ["mpi4py", "impi"])
 def test_an_older_python_is_named(name: str, run: Run) -> None:
-    result = run(f"import sys; sys.version_info = (3, 10, 2)\ntry:\n from {name} import MPI\nexcept Exception: 1 / 0")
+    result = run(
+        f"import sys; sys.version_info = (3, 10, 2)\ntry:\n from {name} import MPI\nexcept Exception: 1 / 0"
+    )
     assert result.returncode == 1
     assert result.stderr.startswith(f"impi: {sys.executable} is Python ")
-    assert result.stderr.endswith("but impi needs 3.11 or later: name another Python before the program\n")
+    assert result.stderr.endswith(
+        "but impi needs 3.11 or later: name another Python before the program\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("found", "told"),
     [
-        ("2.7:/x.so:/y.so", "is Python 3.{}, but --handles has made a library for Python 2.7: start impirun with"),
+        (
+            "2.7:/x.so:/y.so",
+            "is Python 3.{}, but --handles has made a library for Python 2.7: start impirun with",
+        ),
         ("3.{}:/x.so:/y.so", "--handles cannot load its library in"),
     ],
 )
-def test_a_library_that_cannot_be_had_is_told_at_the_import_alone(found: str, told: str, run: Run) -> None:
+def test_a_library_that_cannot_be_had_is_told_at_the_import_alone(
+    found: str, told: str, run: Run
+) -> None:
     pytest.importorskip("_cffi_backend")
     minor = sys.version_info.minor
     result = run("print('no MPI')", more={"IMPI_HANDLES_FROM": found.format(minor)})
     assert (result.returncode, result.stdout, result.stderr) == (0, "no MPI\n", "")
     result = run(
-        "try:\n from mpi4py import MPI\nexcept Exception: 1 / 0", more={"IMPI_HANDLES_FROM": found.format(minor)}
+        "try:\n from mpi4py import MPI\nexcept Exception: 1 / 0",
+        more={"IMPI_HANDLES_FROM": found.format(minor)},
     )
     assert result.returncode == 1
     assert result.stderr.startswith("impi: ")
@@ -204,9 +255,13 @@ for call in (lambda: mpi4py.rc(no_such_option=1), mpi4py.get_include, lambda: __
 """
     result = run(code, mpi4py=False)
     lines = result.stdout.splitlines()
-    assert lines[0] == "TypeError mpi4py.rc has no option 'no_such_option'", result.stderr
+    assert lines[0] == "TypeError mpi4py.rc has no option 'no_such_option'", (
+        result.stderr
+    )
     assert lines[1].startswith("ImportError ")
-    assert lines[2].startswith("ModuleNotFoundError mpi4py.futures is a part of mpi4py itself, which ")
+    assert lines[2].startswith(
+        "ModuleNotFoundError mpi4py.futures is a part of mpi4py itself, which "
+    )
     assert "-m pip install mpi4py" in lines[2]
 
 
@@ -218,8 +273,14 @@ def test_options_may_be_imported_first(run: Run) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("mpi4py.MPI.Datatype size changed, may indicate binary incompatibility", "ImportError: ext needs C handles"),
-        ("numpy.ndarray size changed, may indicate binary incompatibility", "ValueError: numpy.ndarray size changed"),
+        (
+            "mpi4py.MPI.Datatype size changed, may indicate binary incompatibility",
+            "ImportError: ext needs C handles",
+        ),
+        (
+            "numpy.ndarray size changed, may indicate binary incompatibility",
+            "ValueError: numpy.ndarray size changed",
+        ),
     ],
 )
 def test_a_cython_module_is_told_why(text: str, expected: str, run: Run) -> None:

@@ -6,7 +6,11 @@ import sys
 
 from impi.launch.pmi.client import Client
 
-version, rank, size = int(sys.argv[1]), int(os.environ["PMI_RANK"]), int(os.environ["PMI_SIZE"])
+version, rank, size = (
+    int(sys.argv[1]),
+    int(os.environ["PMI_RANK"]),
+    int(os.environ["PMI_SIZE"]),
+)
 sock = socket.socket(fileno=int(os.environ["PMI_FD"]))
 client = Client(version, rank)
 
@@ -23,6 +27,8 @@ ask(client.enter())
 job = ask(client.named())["kvsname" if version == 1 else "jobid"]
 ask(client.put(job, f"key-{rank}", f"of-{rank}"))
 ask(client.fence())
-print(f"{rank}:" + ask(client.get(job, f"key-{(rank + 1) % size}"))["value"], flush=True)
+print(
+    f"{rank}:" + ask(client.get(job, f"key-{(rank + 1) % size}"))["value"], flush=True
+)
 ask(client.leave())
 sock.close()

@@ -45,7 +45,9 @@ def test_a_client_and_our_manager_understand_each_other() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @given(pieces=st.lists(st.binary(max_size=40)))
-def test_any_octets_give_an_answer_or_a_sentence(version: int, pieces: list[bytes]) -> None:
+def test_any_octets_give_an_answer_or_a_sentence(
+    version: int, pieces: list[bytes]
+) -> None:
     client = Client(version, 0)
     client.begin()
     client.read(b"cmd=response_to_init rc=0\n")
@@ -67,7 +69,9 @@ def test_slurm_is_told_the_job() -> None:
 def test_another_answer_gets_a_sentence() -> None:
     client = Client(1, 0)
     client.begin()
-    with pytest.raises(PeerError, match="answered 'put_result' in place of 'response_to_init'"):
+    with pytest.raises(
+        PeerError, match="answered 'put_result' in place of 'response_to_init'"
+    ):
         client.read(b"cmd=put_result rc=0\n")
 
 

@@ -52,7 +52,9 @@ class Proc:
 
     def __init__(self, owner: Owner, first: object) -> None:
         self.owner = owner
-        self.sock = socket.create_connection(parse_endpoint(owner.door.entrance.endpoint))
+        self.sock = socket.create_connection(
+            parse_endpoint(owner.door.entrance.endpoint)
+        )
         owner.procs.append(self.sock)
         self.sock.setblocking(False)
         self.say(first if isinstance(first, str) else f"cmd=initack pmiid={first}")
@@ -61,7 +63,7 @@ class Proc:
         self.sock.send(f"{line}\n".encode())
 
     def hear(self, end: str = "\n") -> str:
-        """What has come, once it ends so; an empty text: the connection is closed."""
+        """Return the octets that came, once they end so; empty: the connection is closed."""
         text = b""
         deadline = time.monotonic() + DEADLINE_S
         while not text.endswith(end.encode()):
@@ -129,7 +131,9 @@ def test_nobody_else_can_be_a_rank_that_is_here(owner: Owner) -> None:
     member(owner, 0)  # a library that begins again
 
 
-def test_who_guesses_numbers_waits_and_the_job_goes_on(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_guesses_numbers_waits_and_the_job_goes_on(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pauses: list[float] = []
 
     def pause_s(self: Guesses, address: str) -> float:
@@ -147,19 +151,26 @@ def test_who_guesses_numbers_waits_and_the_job_goes_on(owner: Owner, monkeypatch
 def test_a_rank_that_breaks_pmi_is_named(owner: Owner) -> None:
     one = member(owner, 1)
     one.say("cmd=nonsense")
-    with pytest.raises(PeerError, match="'nonsense' is no command of PMI-1") as caught:
+    with pytest.raises(
+        PeerError, match="'nonsense' is not a command of PMI-1"
+    ) as caught:
         one.hear()
     assert str(caught.value).startswith("rank 1 of this client: ")
 
 
-def test_a_rank_that_vanishes_ends_the_job(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_vanishes_ends_the_job(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("impi.launch.pmi.door._LOST_S", 0.01)
     one = member(owner, 1)
     one.ask("cmd=init pmi_version=1 pmi_subversion=1")
     assert owner.door.never_came({0}) == 0
     one.sock.close()
     deadline = time.monotonic() + DEADLINE_S
-    with pytest.raises(JobError, match="rank 1 of this client ended its connection to PMI without 'finalize'"):
+    with pytest.raises(
+        JobError,
+        match="rank 1 of this client ended its connection to PMI without 'finalize'",
+    ):
         while time.monotonic() < deadline:
             owner.turn(0.02)
 
@@ -176,7 +187,10 @@ def test_a_rank_may_leave_after_impis_finalize_or_with_all_others(
         owner.turn(0.02)
     owner.door.check({1}, {1})
     owner.door.check({0, 1})
-    with pytest.raises(JobError, match="rank 1 of this client ended with exit code 0, but without MPI_Finalize"):
+    with pytest.raises(
+        JobError,
+        match="rank 1 of this client ended with exit code 0, but without MPI_Finalize",
+    ):
         owner.door.check({1}, {0})
 
 
@@ -186,13 +200,16 @@ def test_512_procs_put_fence_and_get() -> None:
 
 
 def seconds_of(size: int) -> float:
-    """Time in which so many procs come, put, fence, and get of their neighbour."""
+    """Time in which that number of procs come, put, fence, and get of their neighbour."""
     owner = Owner([size])
     failed: list[BaseException] = []
     try:
         began = time.monotonic()
         procs = threading.Thread(
-            target=lambda: _all_of_them(owner.door.entrance.endpoint, owner.door.ids, failed), daemon=True
+            target=lambda: _all_of_them(
+                owner.door.entrance.endpoint, owner.door.ids, failed
+            ),
+            daemon=True,
         )
         procs.start()
         while procs.is_alive():
@@ -204,16 +221,33 @@ def seconds_of(size: int) -> float:
         owner.close()
 
 
-def _all_of_them(endpoint: str, ids: tuple[int, ...], failed: list[BaseException]) -> None:
+def _all_of_them(
+    endpoint: str, ids: tuple[int, ...], failed: list[BaseException]
+) -> None:
     """Take all procs through their steps, each step of all before the next one of any."""
     try:
         socks = [socket.create_connection(parse_endpoint(endpoint)) for _ in ids]
         size = len(socks)
         steps = [
-            *([lambda rank: f"cmd=initack pmiid={ids[rank]}", lambda _: "cmd=init pmi_version=1 pmi_subversion=1"]),
+            *(
+                [
+                    lambda rank: f"cmd=initack pmiid={ids[rank]}",
+                    lambda _: "cmd=init pmi_version=1 pmi_subversion=1",
+                ]
+            ),
             *([lambda _: "cmd=get_maxes", lambda _: "cmd=get_my_kvsname"]),
-            *([lambda rank: f"cmd=put key=P{rank}-card value={'c' * 200}{rank}", lambda _: "cmd=barrier_in"]),
-            *([lambda rank: f"cmd=get key=P{(rank + 1) % size}-card", lambda _: "cmd=finalize"]),
+            *(
+                [
+                    lambda rank: f"cmd=put key=P{rank}-card value={'c' * 200}{rank}",
+                    lambda _: "cmd=barrier_in",
+                ]
+            ),
+            *(
+                [
+                    lambda rank: f"cmd=get key=P{(rank + 1) % size}-card",
+                    lambda _: "cmd=finalize",
+                ]
+            ),
         ]
         for number, step in enumerate(steps):
             for rank, sock in enumerate(socks):

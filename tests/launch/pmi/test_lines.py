@@ -9,16 +9,27 @@ from hypothesis import strategies as st
 from impi.base.errors import PeerError
 from impi.launch.pmi.lines import MOST_BLOCK, MOST_LINE, Query, QueryReader, encode
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="="), min_size=1)
+WORDS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["C", "Z"], exclude_characters="="),
+    min_size=1,
+)
 VALUES = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]))
-FIELDS = st.dictionaries(WORDS.filter(lambda name: name not in ("cmd", "command")), VALUES)
+FIELDS = st.dictionaries(
+    WORDS.filter(lambda name: name not in ("cmd", "command")), VALUES
+)
 
 
 @given(st.lists(st.tuples(WORDS, FIELDS)), st.integers(1, 50))
-def test_lines_come_out_as_they_went_in_however_they_are_cut(lines: list[tuple[str, dict[str, str]]], cut: int) -> None:
+def test_lines_come_out_as_they_went_in_however_they_are_cut(
+    lines: list[tuple[str, dict[str, str]]], cut: int
+) -> None:
     octets = b"".join(encode(command, **fields) for command, fields in lines)
     reader = QueryReader()
-    found = [query for at in range(0, len(octets), cut) for query in reader.feed(octets[at : at + cut])]
+    found = [
+        query
+        for at in range(0, len(octets), cut)
+        for query in reader.feed(octets[at : at + cut])
+    ]
     assert [(query.command, dict(query.fields)) for query in found] == lines
     assert reader.empty
 
@@ -55,7 +66,7 @@ def test_words_of_an_abort_stay_together() -> None:
     [
         (b"GET / HTTP/1.1\n", "does not begin with cmd="),
         (b"cmd=\n", "does not begin with cmd="),
-        (b"\xff\xfe\n", "is no text"),
+        (b"\xff\xfe\n", "is not text"),
         (b"x" * (MOST_LINE + 1), "more than 65536 octets"),
         (b"x" * (MOST_LINE + 1) + b"\n", "more than 65536 octets"),
         (b"mcmd=spawn\nnothing\n", "not NAME=VALUE"),
@@ -69,7 +80,7 @@ def test_bad_lines_get_a_sentence(octets: bytes, what: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "x", "1.5", "²", "9" * 30, "--1"])
 def test_a_number_is_a_number(value: str) -> None:
-    with pytest.raises(PeerError, match="is no number"):
+    with pytest.raises(PeerError, match="is not a number"):
         Query("init", {"pmi_version": value}).number("pmi_version")
     with pytest.raises(PeerError, match="came without 'pmi_version'"):
         Query("init", {}).number("pmi_version")

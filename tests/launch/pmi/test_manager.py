@@ -11,13 +11,19 @@ from impi.launch.pmi.lines import KEY_MAX, VALUE_MAX, Query, QueryReader
 from impi.launch.pmi.manager import Abort, Manager, mapping
 
 
-def ask(manager: Manager, rank: int, command: str, **fields: object) -> dict[int, Query]:
-    """What each rank hears that hears anything."""
+def ask(
+    manager: Manager, rank: int, command: str, **fields: object
+) -> dict[int, Query]:
+    """The answers of each rank that hears any."""
     query = Query(command, {name: str(value) for name, value in fields.items()})
-    return {to: next(QueryReader().feed(line)) for to, line in manager.hear(rank, query)}
+    return {
+        to: next(QueryReader().feed(line)) for to, line in manager.hear(rank, query)
+    }
 
 
-def answer(manager: Manager, rank: int, command: str, **fields: object) -> dict[str, str]:
+def answer(
+    manager: Manager, rank: int, command: str, **fields: object
+) -> dict[str, str]:
     """The fields of the one answer."""
     heard = ask(manager, rank, command, **fields)
     assert list(heard) == [rank]
@@ -43,7 +49,10 @@ def test_what_mpich_asks_at_its_start() -> None:
     assert answer(manager, 1, "get_appnum")["appnum"] == "0"
     assert answer(manager, 1, "get_universe_size")["size"] == "2"
     name = answer(manager, 1, "get_my_kvsname")["kvsname"]
-    assert answer(manager, 1, "get", kvsname=name, key="PMI_process_mapping")["value"] == "(vector,(0,1,2))"
+    assert (
+        answer(manager, 1, "get", kvsname=name, key="PMI_process_mapping")["value"]
+        == "(vector,(0,1,2))"
+    )
     assert answer(manager, 1, "get", kvsname=name, key="PMI_hwloc_xmlfile")["rc"] == "1"
     assert answer(manager, 1, "finalize")["rc"] == "0"
     assert (manager.initialised, manager.finalized) == ({1}, {1})
@@ -67,7 +76,9 @@ KEYS = st.sampled_from(["a", "b", "P0-card"])
 @given(
     st.integers(1, 6).flatmap(
         lambda size: st.tuples(
-            st.just(size), st.lists(st.tuples(st.integers(0, size - 1), KEYS, st.integers(0, 99))), st.randoms()
+            st.just(size),
+            st.lists(st.tuples(st.integers(0, size - 1), KEYS, st.integers(0, 99))),
+            st.randoms(),
         )
     )
 )
@@ -78,15 +89,18 @@ def test_after_a_barrier_everybody_gets_what_was_put_last(
     manager = Manager("k", [size])
     expected: dict[str, str] = {}
     for rank, key, number in puts:
-        assert answer(manager, rank, "put", kvsname="k", key=key, value=number)["rc"] == "0"
+        assert (
+            answer(manager, rank, "put", kvsname="k", key=key, value=number)["rc"]
+            == "0"
+        )
         expected[key] = str(number)
     order = list(range(size))
     random.shuffle(order)  # type: ignore[attr-defined]
     for rank in order[:-1]:
         assert ask(manager, rank, "barrier_in") == {}
-    assert {to: query.command for to, query in ask(manager, order[-1], "barrier_in").items()} == dict.fromkeys(
-        range(size), "barrier_out"
-    )
+    assert {
+        to: query.command for to, query in ask(manager, order[-1], "barrier_in").items()
+    } == dict.fromkeys(range(size), "barrier_out")
     for rank in order:
         for key, value in expected.items():
             assert answer(manager, rank, "get", kvsname="k", key=key)["value"] == value
@@ -135,7 +149,11 @@ def test_names_are_published_once_and_looked_up() -> None:
     assert answer(manager, 0, "unpublish_name", service="s")["rc"] == "1"
     assert answer(manager, 0, "publish_name", service="s", port="p#1")["info"] == "ok"
     assert answer(manager, 0, "publish_name", service="s", port="q")["rc"] == "1"
-    assert answer(manager, 0, "lookup_name", service="s") == {"rc": "0", "info": "ok", "port": "p#1"}
+    assert answer(manager, 0, "lookup_name", service="s") == {
+        "rc": "0",
+        "info": "ok",
+        "port": "p#1",
+    }
     assert answer(manager, 0, "unpublish_name", service="s")["info"] == "ok"
     assert answer(manager, 0, "lookup_name", service="s")["rc"] == "1"
 
@@ -164,7 +182,9 @@ def test_spaces_have_a_bound() -> None:
 
 def test_keys_and_values_have_bounds() -> None:
     manager = Manager("k", [1])
-    assert answer(manager, 0, "put", key="k" * KEY_MAX, value="v" * VALUE_MAX)["rc"] == "0"
+    assert (
+        answer(manager, 0, "put", key="k" * KEY_MAX, value="v" * VALUE_MAX)["rc"] == "0"
+    )
     assert answer(manager, 0, "put", key="k" * (KEY_MAX + 1), value="v")["rc"] == "-1"
     assert answer(manager, 0, "put", key="k", value="v" * (VALUE_MAX + 1))["rc"] == "-1"
 
@@ -172,7 +192,10 @@ def test_keys_and_values_have_bounds() -> None:
 def test_a_spawn_is_refused_once_for_all_its_programs() -> None:
     manager = Manager("k", [1])
     assert ask(manager, 0, "spawn", execname="a", totspawns=2, spawnssofar=1) == {}
-    assert answer(manager, 0, "spawn", execname="b", totspawns=2, spawnssofar=2)["rc"] == "-1"
+    assert (
+        answer(manager, 0, "spawn", execname="b", totspawns=2, spawnssofar=2)["rc"]
+        == "-1"
+    )
     assert len(manager.refused) == 1
     assert "asks PMI to start b" in manager.refused[0]
 
@@ -202,21 +225,58 @@ def test_a_library_may_begin_again_after_its_end() -> None:
 
 COMMANDS = st.sampled_from(
     [
-        *("init", "get_maxes", "get_appnum", "get_universe_size", "get_my_kvsname", "put", "get", "getbyidx"),
-        *("create_kvs", "destroy_kvs", "publish_name", "unpublish_name", "lookup_name", "spawn", "finalize"),
+        *(
+            "init",
+            "get_maxes",
+            "get_appnum",
+            "get_universe_size",
+            "get_my_kvsname",
+            "put",
+            "get",
+            "getbyidx",
+        ),
+        *(
+            "create_kvs",
+            "destroy_kvs",
+            "publish_name",
+            "unpublish_name",
+            "lookup_name",
+            "spawn",
+            "finalize",
+        ),
         *("barrier_in", "abort", "nonsense"),
     ]
 )
 NAMES = st.sampled_from(
     [
-        *("pmi_version", "pmi_subversion", "kvsname", "key", "value", "idx", "service", "port", "exitcode"),
+        *(
+            "pmi_version",
+            "pmi_subversion",
+            "kvsname",
+            "key",
+            "value",
+            "idx",
+            "service",
+            "port",
+            "exitcode",
+        ),
         *("group", "tag"),
     ]
 )
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), COMMANDS, st.dictionaries(NAMES, st.sampled_from(["", "1", "x", "k"])))))
-def test_any_queries_get_lines_or_a_sentence(queries: list[tuple[int, str, dict[str, str]]]) -> None:
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            COMMANDS,
+            st.dictionaries(NAMES, st.sampled_from(["", "1", "x", "k"])),
+        )
+    )
+)
+def test_any_queries_get_lines_or_a_sentence(
+    queries: list[tuple[int, str, dict[str, str]]],
+) -> None:
     manager = Manager("k", [3])
     for rank, command, fields in queries:
         try:

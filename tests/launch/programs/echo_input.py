@@ -10,6 +10,8 @@ world = MPI.COMM_WORLD
 first = sys.stdin.readline()
 text = first + sys.stdin.read()
 digest = hashlib.sha256(text.encode()).hexdigest()[:8] if text else "-"
-found = world.gather((len(text), digest, "IMPI_INPUT" in os.environ, sys.stdin.name)) or []
+found = (
+    world.gather((len(text), digest, "IMPI_INPUT" in os.environ, sys.stdin.name)) or []
+)
 if world.rank == 0:
     print(*found, sep="\n")

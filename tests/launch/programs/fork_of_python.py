@@ -11,7 +11,14 @@ from impi.base.remote import processes
 from impi.launch.start import warm
 
 if sys.argv[1] == "--ask":
-    print(json.dumps([warm.why_not(argv, {**os.environ, **more}, cwd) for argv, more, cwd in json.load(sys.stdin)]))
+    print(
+        json.dumps(
+            [
+                warm.why_not(argv, {**os.environ, **more}, cwd)
+                for argv, more, cwd in json.load(sys.stdin)
+            ]
+        )
+    )
     sys.exit()
 if sys.argv[1] == "--loaded":
     warm.load()
@@ -20,7 +27,9 @@ if sys.argv[1] == "--loaded":
 
     print(json.dumps([sorted(before), sorted(set(sys.modules) - before)]))
     sys.exit()
-work = warm.forkable([sys.executable, *sys.argv[1:]], dict(os.environ), str(pathlib.Path.cwd()))
+work = warm.forkable(
+    [sys.executable, *sys.argv[1:]], dict(os.environ), str(pathlib.Path.cwd())
+)
 assert work is not None
 held = os.dup(1)  # which a fork must not have
 status = os.waitstatus_to_exitcode(os.waitpid(processes.fork((0, 1, 2), work), 0)[1])

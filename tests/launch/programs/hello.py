@@ -5,7 +5,9 @@ import sys
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-sys.stdout.write(f"hello from {world.rank} of {world.size}, {world.allreduce(world.rank)}\n")
+sys.stdout.write(
+    f"hello from {world.rank} of {world.size}, {world.allreduce(world.rank)}\n"
+)
 if "fail" in sys.argv:
     world.Barrier()
     if world.rank == 0:

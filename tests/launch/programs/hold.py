@@ -6,9 +6,17 @@ import time
 
 from mpi4py import MPI
 
-child = subprocess.Popen(["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL)
+child = subprocess.Popen(
+    ["sleep", "600"], start_new_session=True, stdout=subprocess.DEVNULL
+)
 maps = open("/proc/self/maps").read()  # noqa: PTH123, SIM115
-files = {word for word in maps.split() if word.startswith(("/dev/shm/sm_segment", "/dev/shm/mpich_shm"))}
-sys.stdout.write(f"holding {MPI.COMM_WORLD.rank} {MPI.COMM_WORLD.size} {child.pid} {' '.join(files)}\n")
+files = {
+    word
+    for word in maps.split()
+    if word.startswith(("/dev/shm/sm_segment", "/dev/shm/mpich_shm"))
+}
+sys.stdout.write(
+    f"holding {MPI.COMM_WORLD.rank} {MPI.COMM_WORLD.size} {child.pid} {' '.join(files)}\n"
+)
 sys.stdout.flush()
 time.sleep(600)

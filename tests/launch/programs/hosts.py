@@ -5,5 +5,7 @@ import sys
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-size, color = (world.Get_attr(getattr(MPI, f"IMPI_HOST_{name}")) for name in ("SIZE", "COLOR"))
+size, color = (
+    world.Get_attr(getattr(MPI, f"IMPI_HOST_{name}")) for name in ("SIZE", "COLOR")
+)
 sys.stdout.write(f"{world.rank}: {world.allreduce(1)} procs, host {color} of {size}\n")

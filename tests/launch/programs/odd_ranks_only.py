@@ -4,7 +4,11 @@ import json
 import os
 import time
 
-number = os.environ.get("PMI_RANK") or os.environ.get("PMIX_RANK") or str(json.loads(os.environ["IMPI_JOIN"])["rank"])
+number = (
+    os.environ.get("PMI_RANK")
+    or os.environ.get("PMIX_RANK")
+    or str(json.loads(os.environ["IMPI_JOIN"])["rank"])
+)
 if int(number) % 2:
     from mpi4py import MPI
 

@@ -14,7 +14,10 @@ for name, _, value in (argument.partition("=") for argument in sys.argv[1:]):
     if value:
         setattr(mpi4py.rc, name, literal_eval(value))
 options: Any = getattr(mpi4py, "rc", None)
-by_hand = "no" in os.environ.get("MPI4PY_RC_INITIALIZE", "") or getattr(options, "initialize", True) is False
+by_hand = (
+    "no" in os.environ.get("MPI4PY_RC_INITIALIZE", "")
+    or getattr(options, "initialize", True) is False
+)
 
 from mpi4py import MPI  # noqa: E402
 
@@ -22,7 +25,11 @@ assert MPI.Is_initialized() != by_hand
 if by_hand:
     assert options.initialize is False
     assert not MPI.Is_finalized()
-    assert MPI.COMM_WORLD and MPI.COMM_WORLD != MPI.COMM_NULL and MPI.COMM_WORLD != MPI.COMM_SELF
+    assert (
+        MPI.COMM_WORLD
+        and MPI.COMM_WORLD != MPI.COMM_NULL
+        and MPI.COMM_WORLD != MPI.COMM_SELF
+    )
     assert MPI.Get_version() >= (4, 0)
     assert MPI.Get_library_version().startswith("impi ")
     again = MPI.Intracomm(MPI.COMM_WORLD)

@@ -19,6 +19,8 @@ while not {signal.SIGUSR2, signal.SIGTERM} & {*came}:
 end = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     time.sleep(0.01)
-Path(sys.argv[2], str(comm.rank)).write_text(" ".join(signal.Signals(number).name for number in came))
+Path(sys.argv[2], str(comm.rank)).write_text(
+    " ".join(signal.Signals(number).name for number in came)
+)
 if signal.SIGTERM in came:
     os._exit(7)

@@ -7,7 +7,10 @@ import time
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
-print(f"{world.rank} has {os.environ.get('MINE')}\nand {os.environ.get('THEIRS')}", flush=True)
+print(
+    f"{world.rank} has {os.environ.get('MINE')}\nand {os.environ.get('THEIRS')}",
+    flush=True,
+)
 print("to stderr", file=sys.stderr, flush=True)
 world.Barrier()
 if sys.argv[-1] == "stay":

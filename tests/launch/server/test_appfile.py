@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from impi.base.errors import UsageError
-from impi.launch.server.appfile import AppLine, make_commands, parse_appfile, read_appfile
+from impi.launch.server.appfile import (
+    AppLine,
+    make_commands,
+    parse_appfile,
+    read_appfile,
+)
 
 DEADLINE_S = 60.0
 
@@ -34,12 +39,29 @@ print("rank", world.rank, "of", world.size, "sums", total, *sys.argv[1:])
 
 @pytest.mark.clause("2.2.3")
 def test_the_example_of_the_clause() -> None:
-    lines = parse_appfile("bar -client 0 $hostport -np 8 a.out\nbaz -client 1 $hostport -np 4 b.out\n", 2)
-    assert lines == (AppLine("bar", 0, ("-np", "8", "a.out")), AppLine("baz", 1, ("-np", "4", "b.out")))
-    first, second = make_commands(lines, "128.162.19.8:5678", {"IMPI_AUTH_KEY": "4711", "HOME": "/x"})
-    assert first.argv[0] == "ssh" and "bar" in first.argv and "BatchMode=yes" in first.argv
-    assert first.spec["argv"][3:] == ["-client", "0", "128.162.19.8:5678", "-np", "8", "a.out"]
+    lines = parse_appfile(
+        "bar -client 0 $hostport -np 8 a.out\nbaz -client 1 $hostport -np 4 b.out\n", 2
+    )
+    assert lines == (
+        AppLine("bar", 0, ("-np", "8", "a.out")),
+        AppLine("baz", 1, ("-np", "4", "b.out")),
+    )
+    first, second = make_commands(
+        lines, "128.162.19.8:5678", {"IMPI_AUTH_KEY": "4711", "HOME": "/x"}
+    )
+    assert (
+        first.argv[0] == "ssh" and "bar" in first.argv and "BatchMode=yes" in first.argv
+    )
+    assert first.spec["argv"][3:] == [
+        "-client",
+        "0",
+        "128.162.19.8:5678",
+        "-np",
+        "8",
+        "a.out",
+    ]
     assert second.titles == {1: "client 1 on baz"}
+    assert second.spec["procs"]["1"]["IMPI_OF_SERVER"] == "there"
     # The key goes as input; an argument is for everybody on that machine to see.
     assert first.spec["env"] == {"IMPI_AUTH_KEY": "4711"}
     assert "4711" not in " ".join(first.argv)
@@ -50,7 +72,13 @@ def test_words_comments_and_empty_lines() -> None:
     (line,) = parse_appfile(text, 4)
     assert line == AppLine("fd00::1", 3, ("a b", "$hostport"))
     (command,) = make_commands([line], "[fd00::9]:77", {})
-    assert command.spec["argv"][3:] == ["-client", "3", "[fd00::9]:77", "a b", "[fd00::9]:77"]
+    assert command.spec["argv"][3:] == [
+        "-client",
+        "3",
+        "[fd00::9]:77",
+        "a b",
+        "[fd00::9]:77",
+    ]
 
 
 @pytest.mark.clause("2.2.2")
@@ -63,12 +91,18 @@ def test_words_comments_and_empty_lines() -> None:
         ("\nbar -client 0 $hostport\n", "line 2 is not HOST -client RANK"),
         ("bar -server 0 $hostport a.out", "is not HOST -client RANK"),
         ("bar -client 0 1.2.3.4:5 a.out", "is not HOST -client RANK"),
-        ("-oProxyCommand=x -client 0 $hostport a.out", "'-oProxyCommand=x' is not the name of a machine"),
+        (
+            "-oProxyCommand=x -client 0 $hostport a.out",
+            "'-oProxyCommand=x' is not the name of a machine",
+        ),
         ("'a b' -client 0 $hostport a.out", "is not the name of a machine"),
         ("bar -client x $hostport a.out", "'x' is not the number of a client"),
         ("bar -client -1 $hostport a.out", "'-1' is not the number of a client"),
         ("bar -client 2 $hostport a.out", "clients 0 to 1, not 2 (IMPI 2.2.2)"),
-        ("bar -client 1 $hostport a\nbaz -client 1 $hostport b", "line 2: client 1 has a line already"),
+        (
+            "bar -client 1 $hostport a\nbaz -client 1 $hostport b",
+            "line 2: client 1 has a line already",
+        ),
         ("bar -client 1 $hostport 'a", "line 1: no closing quotation"),
     ],
 )
@@ -86,7 +120,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_appfile(str(tmp_path / "octets"), 1)
 
 
-def start(tmp_path: Path, count: int, appfile: str, **environ: str) -> subprocess.Popen[str]:
+def start(
+    tmp_path: Path, count: int, appfile: str, **environ: str
+) -> subprocess.Popen[str]:
     (tmp_path / "appfile").write_text(appfile)
     (tmp_path / "program.py").write_text(PROGRAM)
     root = str(Path(__file__).parents[3])
@@ -102,7 +138,9 @@ def start(tmp_path: Path, count: int, appfile: str, **environ: str) -> subproces
     )
 
 
-def run(tmp_path: Path, count: int, appfile: str, **environ: str) -> tuple[int, str, str]:
+def run(
+    tmp_path: Path, count: int, appfile: str, **environ: str
+) -> tuple[int, str, str]:
     process = start(tmp_path, count, appfile, **environ)
     try:
         out, err = process.communicate(timeout=DEADLINE_S)
@@ -121,7 +159,11 @@ def test_a_whole_job_by_one_command(tmp_path: Path) -> None:
     code, out, err = run(tmp_path, 2, LOCAL)
     first, *rest = out.splitlines()
     assert (code, first.rpartition(":")[0]) == (0, "127.0.0.1"), err
-    assert sorted(rest) == [f"rank 0 of 3 sums 3 {first}", "rank 1 of 3 sums 3 here", "rank 2 of 3 sums 3 here"]
+    assert sorted(rest) == [
+        f"rank 0 of 3 sums 3 {first}",
+        "rank 1 of 3 sums 3 here",
+        "rank 2 of 3 sums 3 here",
+    ]
     assert "client 1 has finished" in err
 
 
@@ -130,11 +172,18 @@ def test_other_machines_by_ssh(tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     ssh = folder / "ssh"
-    ssh.write_text('#!/bin/sh\necho "$@" >> ssh.log\nfor last; do :; done\nexec env -i sh -c "$last"\n')
+    ssh.write_text(
+        '#!/bin/sh\necho "$@" >> ssh.log\nfor last; do :; done\nexec env -i sh -c "$last"\n'
+    )
     ssh.chmod(0o755)
     appfile = LOCAL.replace("localhost -client 1", "faraway -client 1")
     code, out, err = run(
-        tmp_path, 2, appfile, PATH=f"{folder}:{os.environ['PATH']}", IMPI_AUTH_KEY="0x1234567890", IMPI_AUTH_NONE=""
+        tmp_path,
+        2,
+        appfile,
+        PATH=f"{folder}:{os.environ['PATH']}",
+        IMPI_AUTH_KEY="0x1234567890",
+        IMPI_AUTH_NONE="",
     )
     assert code == 0, err
     assert out.count("sums 3") == 3
@@ -149,14 +198,20 @@ def test_a_client_that_cannot_start_ends_the_job(tmp_path: Path) -> None:
     # The server sees the end of the connection or of the process first.
     why = r"(\(127.0.0.1.*there is no program none.py|on localhost ended with exit code 4)"
     assert re.search(f"Error: client 1 {why}", err)
-    assert "impirun: client 0: " in err and "SIGTERM" not in err  # its own last words
+    # Client 0 may be late: then its server has ended, which is not said as if none had answered.
+    assert "no server answers" not in err and "SIGTERM" not in err
 
 
 def test_a_machine_that_ssh_does_not_reach(tmp_path: Path) -> None:
     ssh = tmp_path / "ssh"
     ssh.write_text("#!/bin/sh\necho 'no route to faraway' >&2\nexit 255\n")
     ssh.chmod(0o755)
-    code, _, err = run(tmp_path, 1, "faraway -client 0 $hostport program.py", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    code, _, err = run(
+        tmp_path,
+        1,
+        "faraway -client 0 $hostport program.py",
+        PATH=f"{tmp_path}:{os.environ['PATH']}",
+    )
     assert code == 1
     assert "no route to faraway" in err
     assert "the starter of node faraway could not be started by ssh" in err
@@ -164,14 +219,29 @@ def test_a_machine_that_ssh_does_not_reach(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("end", "expected"),
-    [("sys.exit(5)", 5), ("MPI.COMM_WORLD.Abort(7)", 7), ("os.kill(os.getpid(), 9)", 137), ("1 / 0", 1)],
+    [
+        ("sys.exit(5)", 5),
+        ("MPI.COMM_WORLD.Abort(7)", 7),
+        ("os.kill(os.getpid(), 9)", 137),
+        ("1 / 0", 1),
+    ],
 )
-def test_a_proc_that_fails_ends_everything_with_its_code(end: str, expected: int, tmp_path: Path) -> None:
-    (tmp_path / "bad.py").write_text(f"import os, sys\nfrom impi import MPI\nif MPI.COMM_WORLD.rank == 2: {end}\n")
+def test_a_proc_that_fails_ends_everything_with_its_code(
+    end: str, expected: int, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(
+        f"import os, sys\nfrom impi import MPI\nif MPI.COMM_WORLD.rank == 2: {end}\n"
+    )
     code, _, err = run(tmp_path, 2, LOCAL.replace("program.py here", "bad.py"))
     assert code == expected
-    [told] = {line.partition("client 1 (127.0.0.1")[2] for line in err.splitlines() if "client 1 (127.0.0.1" in line}
-    assert re.match(r":\d+\): rank 1 of this client .*, while the job was running", told)
+    [told] = {
+        line.partition("client 1 (127.0.0.1")[2]
+        for line in err.splitlines()
+        if "client 1 (127.0.0.1" in line
+    }
+    assert re.match(
+        r":\d+\): rank 1 of this client .*, while the job was running", told
+    )
 
 
 def test_a_signal_ends_the_clients_too(tmp_path: Path) -> None:
@@ -191,7 +261,11 @@ def test_a_signal_ends_the_clients_too(tmp_path: Path) -> None:
     assert "Error: the server was ended by SIGTERM, while the job was running\n" in err
 
 
-def test_an_appfile_that_is_none_is_said_before_anything_is_started(tmp_path: Path) -> None:
+def test_an_appfile_that_is_none_is_said_before_anything_is_started(
+    tmp_path: Path,
+) -> None:
     code, out, err = run(tmp_path, 1, "bar")
     assert (code, out) == (4, "")
-    assert err.startswith("Error: ") and "line 1 is not HOST -client RANK $hostport" in err
+    assert (
+        err.startswith("Error: ") and "line 1 is not HOST -client RANK $hostport" in err
+    )

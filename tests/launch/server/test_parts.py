@@ -23,20 +23,47 @@ def test_a_part_is_a_line_of_an_appfile() -> None:
 
 
 def test_options_of_the_job_go_to_all_and_those_of_the_server_to_none() -> None:
-    first, second = lines("-port 7 -v --resilient -l --timeout 9 -np 2 --ports 5-6 a : --timeout=3 b")
-    assert first.arguments == ("--resilient", "-l", "--timeout", "9", "-np", "2", "--ports", "5-6", "a")
-    # Of two the parser takes the last one.
-    assert second.arguments == ("--resilient", "-l", "--timeout", "9", "--ports", "5-6", "--timeout=3", "b")
+    first, second = lines(
+        "-port 7 -v --resilient -l --timeout 9 -np 2 --ports 5-6 a : --timeout=3 b"
+    )
+    assert first.arguments == (
+        "--resilient",
+        "-l",
+        "--timeout",
+        "9",
+        "-np",
+        "2",
+        "--ports",
+        "5-6",
+        "a",
+    )
+    # The parser takes the last of two.
+    assert second.arguments == (
+        "--resilient",
+        "-l",
+        "--timeout",
+        "9",
+        "--ports",
+        "5-6",
+        "--timeout=3",
+        "b",
+    )
 
 
 def test_methods_of_the_whole_job_are_those_of_each_client() -> None:
     first, second = lines("-auth 1 a : b")
-    assert (first.arguments, second.arguments) == (("-auth", "1", "a"), ("-auth", "1", "b"))
+    assert (first.arguments, second.arguments) == (
+        ("-auth", "1", "a"),
+        ("-auth", "1", "b"),
+    )
 
 
 def test_a_grace_for_the_whole_job_is_that_of_each_client() -> None:
     first, second, third = lines("--grace 30 a : b : --grace 5 c")
-    assert (first.arguments, second.arguments) == (("--grace", "30", "a"), ("--grace", "30", "b"))
+    assert (first.arguments, second.arguments) == (
+        ("--grace", "30", "a"),
+        ("--grace", "30", "b"),
+    )
     assert third.arguments == ("--grace", "30", "--grace", "5", "c")
 
 
@@ -70,7 +97,9 @@ def test_slots_that_are_named_twice(named: str) -> None:
 
 
 def test_variables_for_other_machines() -> None:
-    assert exported(read_parts(["-x", "A", "-x", "B=1", "a", ":", "-x", "C", "-x", "A=2", "b"])) == ["A", "B", "C"]
+    assert exported(
+        read_parts(["-x", "A", "-x", "B=1", "a", ":", "-x", "C", "-x", "A=2", "b"])
+    ) == ["A", "B", "C"]
 
 
 def test_the_same_by_hand() -> None:

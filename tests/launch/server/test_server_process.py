@@ -38,9 +38,17 @@ def start() -> Iterator[Start]:
 
     def start_server(stdout: int, stderr: int | None, count: int = 1) -> Process:
         # With this variable Python keeps nothing back, and so nothing is left to fail at exit.
-        environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        environ = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "PYTHONUNBUFFERED"
+        }
         process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(count)], text=True, stdout=stdout, stderr=stderr, env=environ
+            [sys.executable, "-c", PROGRAM, str(count)],
+            text=True,
+            stdout=stdout,
+            stderr=stderr,
+            env=environ,
         )
         started.append(process)
         return process
@@ -60,7 +68,9 @@ def endpoint(process: Process) -> tuple[str, int]:
     return parse_endpoint(process.stdout.readline())
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
 def test_signals_end_it_in_order(start: Start, signum: int, code: int) -> None:
     process = start(subprocess.PIPE, subprocess.PIPE)
     host, port = endpoint(process)
@@ -79,7 +89,9 @@ def test_signals_end_it_in_order(start: Start, signum: int, code: int) -> None:
 
 @pytest.mark.clause("2.2.3")
 @pytest.mark.parametrize("stderr", [None, subprocess.STDOUT])
-def test_pipes_closed_after_the_first_line_do_not_matter(start: Start, stderr: int | None) -> None:
+def test_pipes_closed_after_the_first_line_do_not_matter(
+    start: Start, stderr: int | None
+) -> None:
     """``impirun -server 1 | head -1`` closes them, with and without ``2>&1``."""
     process = start(subprocess.PIPE, stderr)
     host, port = endpoint(process)
@@ -113,7 +125,10 @@ def refused(host: str, port: int, rank: int) -> str:
     """A connection that wants to be client ``rank`` and is closed for it; what it is called."""
     with socket.create_connection((host, port), DEADLINE_S) as sock:
         name = show_endpoint(*sock.getsockname())
-        sock.sendall(encode_command(Command.AUTH, b"\0\0\0\1") + encode_command(Command.IMPI, rank.to_bytes(4, "big")))
+        sock.sendall(
+            encode_command(Command.AUTH, b"\0\0\0\1")
+            + encode_command(Command.IMPI, rank.to_bytes(4, "big"))
+        )
         heard = b""
         with suppress(ConnectionResetError):
             while data := sock.recv(4096):
@@ -130,7 +145,10 @@ def test_32_clients_and_a_33rd_in_every_place(start: Start) -> None:
     process = start(subprocess.PIPE, subprocess.PIPE, 32)
     host, port = endpoint(process)
     with ExitStack() as stack:
-        clients = [stack.enter_context(Client(host, port, rank, environ=NO_AUTH)) for rank in range(32)]
+        clients = [
+            stack.enter_context(Client(host, port, rank, environ=NO_AUTH))
+            for rank in range(32)
+        ]
         early = refused(host, port, 32)
         for client in clients:
             client.start()

@@ -29,7 +29,7 @@ JOB = {
     "SLURM_JOB_NODELIST_HET_GROUP_1": "right[1-2]",
     "SLURM_TASKS_PER_NODE_HET_GROUP_1": "2(x2)",
 }
-"""What sbatch of Slurm 22.05 sets."""
+"""The variables that sbatch of Slurm 22.05 sets."""
 INSIDE = {remote_shell.STEP: "--het-group=1"}
 
 
@@ -49,9 +49,11 @@ def test_node_lists(text: str, names: str) -> None:
     assert slurm.expand(text) == tuple(names.split())
 
 
-@pytest.mark.parametrize("text", ["a[", "a]", "a[1-]", "a[x]", "a,,b", ",", "a[1,]", "a[[1]]"])
+@pytest.mark.parametrize(
+    "text", ["a[", "a]", "a[1-]", "a[x]", "a,,b", ",", "a[1,]", "a[[1]]"]
+)
 def test_malformed_node_lists(text: str) -> None:
-    with pytest.raises(UsageError, match="is no list of nodes of Slurm"):
+    with pytest.raises(UsageError, match="is not a list of nodes of Slurm"):
         slurm.expand(text)
 
 
@@ -70,10 +72,16 @@ def test_numbers_in_brackets_keep_their_order(numbers: list[int]) -> None:
     assert slurm.expand(text) == tuple(f"n{number}" for number in numbers)
 
 
-@given(st.lists(st.tuples(st.integers(1, 99), st.integers(1, 5)), min_size=1, max_size=5))
+@given(
+    st.lists(st.tuples(st.integers(1, 99), st.integers(1, 5)), min_size=1, max_size=5)
+)
 def test_tasks_per_node(runs: list[tuple[int, int]]) -> None:
-    text = ",".join(f"{count}(x{times})" if times > 1 else str(count) for count, times in runs)
-    assert slurm.tasks(text) == tuple(count for count, times in runs for _ in range(times))
+    text = ",".join(
+        f"{count}(x{times})" if times > 1 else str(count) for count, times in runs
+    )
+    assert slurm.tasks(text) == tuple(
+        count for count, times in runs for _ in range(times)
+    )
 
 
 def test_components_of_a_heterogeneous_job() -> None:
@@ -91,13 +99,28 @@ def test_an_allocation_without_components_is_one_client() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"SLURM_JOB_ID": ""}, "-slurm needs an allocation of Slurm, and SLURM_JOB_ID is not set"),
+        (
+            {"SLURM_JOB_ID": ""},
+            "-slurm needs an allocation of Slurm, and SLURM_JOB_ID is not set",
+        ),
         ({"SLURM_HET_SIZE": "x"}, "SLURM_HET_SIZE is 'x'"),
-        ({"SLURM_TASKS_PER_NODE_HET_GROUP_1": ""}, "component 1 of the Slurm job has no tasks"),
-        ({"SLURM_TASKS_PER_NODE_HET_GROUP_1": "0(x2)"}, "component 1 of the Slurm job has no tasks"),
-        ({"SLURM_TASKS_PER_NODE_HET_GROUP_1": "1"}, "component 1 of the Slurm job has 2 nodes, but"),
-        ({"SLURM_TASKS_PER_NODE_HET_GROUP_1": "2x"}, "is no list of tasks per node"),
-        ({"SLURM_JOB_NODELIST_HET_GROUP_0": ""}, "component 0 of the Slurm job has no node"),
+        (
+            {"SLURM_TASKS_PER_NODE_HET_GROUP_1": ""},
+            "component 1 of the Slurm job has no tasks",
+        ),
+        (
+            {"SLURM_TASKS_PER_NODE_HET_GROUP_1": "0(x2)"},
+            "component 1 of the Slurm job has no tasks",
+        ),
+        (
+            {"SLURM_TASKS_PER_NODE_HET_GROUP_1": "1"},
+            "component 1 of the Slurm job has 2 nodes, but",
+        ),
+        ({"SLURM_TASKS_PER_NODE_HET_GROUP_1": "2x"}, "is not a list of tasks per node"),
+        (
+            {"SLURM_JOB_NODELIST_HET_GROUP_0": ""},
+            "component 0 of the Slurm job has no node",
+        ),
     ],
 )
 def test_what_is_wrong_is_one_sentence(changed: dict[str, str], why: str) -> None:
@@ -108,47 +131,98 @@ def test_what_is_wrong_is_one_sentence(changed: dict[str, str], why: str) -> Non
 
 def test_segments_of_the_command_line() -> None:
     found = slurm.components(JOB)
-    assert slurm.segments(["--vendor", "mpich", "a", ":", "b", "c"], found) == (("--vendor", "mpich", "a"), ("b", "c"))
+    assert slurm.segments(["--vendor", "mpich", "a", ":", "b", "c"], found) == (
+        ("--vendor", "mpich", "a"),
+        ("b", "c"),
+    )
     assert slurm.segments(["a"], found) == (("a",), ("a",))
-    with pytest.raises(UsageError, match="3 programs are named between colons, but the Slurm job has 2 components"):
+    with pytest.raises(
+        UsageError,
+        match="3 programs are named between colons, but the Slurm job has 2 components",
+    ):
         slurm.segments(["a", ":", "b", ":", "c"], found)
 
 
 def test_clients_start_by_srun_in_their_components() -> None:
     found = slurm.components(JOB)
-    first, second = slurm.make_commands(found, (("a",), ("b",)), "h:1", {"PATH": "/bin", "IMPI_AUTH_SECRET": "s"})
-    assert second.argv[:6] == ("srun", "--het-group=1", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=right1")
+    first, second = slurm.make_commands(
+        found, (("a",), ("b",)), "h:1", {"PATH": "/bin", "IMPI_AUTH_SECRET": "s"}
+    )
+    assert second.argv[:6] == (
+        "srun",
+        "--het-group=1",
+        "--overlap",
+        "--nodes=1",
+        "--ntasks=1",
+        "--nodelist=right1",
+    )
     assert "--het-group=0" in first.argv
-    assert second.spec["argv"][2:] == ["impi.cli.impirun", "-client", "1", "h:1", "--nodes", "right1:2,right2:2", "b"]
-    assert second.spec["env"] == {"IMPI_AUTH_SECRET": "s", remote_shell.STEP: "--het-group=1"}
+    assert second.spec["argv"][2:] == [
+        "impi.cli.impirun",
+        "-client",
+        "1",
+        "h:1",
+        "--nodes",
+        "right1:2,right2:2",
+        "b",
+    ]
+    assert second.spec["env"] == {
+        "IMPI_AUTH_SECRET": "s",
+        remote_shell.STEP: "--het-group=1",
+    }
     assert not any("IMPI_AUTH" in word for word in second.argv)
 
 
 def program() -> Program:
     nodes = (Node("right1", 2), Node("right2", 1))
-    return Program(argv=("/bin/prog",), nodes=nodes, environ=base_environment(INSIDE), join={"vendor": "x"})
+    return Program(
+        argv=("/bin/prog",),
+        nodes=nodes,
+        environ=base_environment(INSIDE),
+        join={"vendor": "x"},
+    )
 
 
 def test_mpich_by_srun_itself() -> None:
-    installation = Installation(mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/m/lib/libmpi.so.12")
+    installation = Installation(
+        mpiexec="/m/bin/mpiexec", prefix=Path("/m"), library="/m/lib/libmpi.so.12"
+    )
     [command] = SrunLauncher(manifest("mpich"), installation).commands(program())
     argv = command.spec["argv"]
     assert argv[:4] == ["srun", "--het-group=1", "--overlap", "--mpi=pmi2"]
-    assert {"--nodes=2", "--ntasks=3", "--distribution=arbitrary", "--nodelist=right1,right1,right2"} <= set(argv)
+    assert {
+        "--nodes=2",
+        "--ntasks=3",
+        "--distribution=arbitrary",
+        "--nodelist=right1,right1,right2",
+    } <= set(argv)
     assert command.spec["env"]["MPI4PY_LIBMPI"] == installation.library
 
 
 def test_daemons_of_open_mpi_by_srun(tmp_path: Path) -> None:
-    installation = Installation(mpiexec="/o/bin/mpiexec", prefix=Path("/o"), library="/o/lib/libmpi.so.40")
+    installation = Installation(
+        mpiexec="/o/bin/mpiexec", prefix=Path("/o"), library="/o/lib/libmpi.so.40"
+    )
     [command] = PrteLauncher(manifest("openmpi"), installation).commands(program())
     env = command.spec["env"]
     assert (env["PRTE_MCA_ras"], env["PRTE_MCA_plm"]) == ("^slurm", "ssh")
     stand_in = tmp_path / "srun"
-    stand_in.write_text(f'#!{sys.executable}\nimport sys\nprint(*sys.argv[1:], sep="|")\n')
+    stand_in.write_text(
+        f'#!{sys.executable}\nimport sys\nprint(*sys.argv[1:], sep="|")\n'
+    )
     stand_in.chmod(0o755)
-    asked = [*env["PRTE_MCA_plm_ssh_agent"].split(), "right2", "A=1 ;", "prted", "--x", "'y z'"]
+    asked = [
+        *env["PRTE_MCA_plm_ssh_agent"].split(),
+        "right2",
+        "A=1 ;",
+        "prted",
+        "--x",
+        "'y z'",
+    ]
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    told = subprocess.run(asked, env={"PATH": path}, capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        asked, env={"PATH": path}, capture_output=True, text=True, check=True
+    ).stdout
     assert told.strip().split("|") == [
         "--het-group=1", "--overlap", "--nodes=1", "--ntasks=1", "--input=none", "--nodelist=right2",
         "sh", "-c", "A=1 ; prted --x 'y z'",
@@ -156,9 +230,15 @@ def test_daemons_of_open_mpi_by_srun(tmp_path: Path) -> None:
 
 
 def impirun(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SLURM_")
+    }
     argv = [sys.executable, "-m", "impi.cli.impirun", *arguments]
-    return subprocess.run(argv, env={**kept, **environ}, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        argv, env={**kept, **environ}, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +253,9 @@ def impirun(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]
         ("-slurm a : --vendor nobody b", JOB, "nobody"),
     ],
 )
-def test_mistakes_on_the_command_line(arguments: str, environ: dict[str, str], why: str) -> None:
+def test_mistakes_on_the_command_line(
+    arguments: str, environ: dict[str, str], why: str
+) -> None:
     ended = impirun(*arguments.split(), **environ)
     assert (ended.returncode, ended.stdout) == (4, "")
     assert why in ended.stderr
@@ -182,8 +264,14 @@ def test_mistakes_on_the_command_line(arguments: str, environ: dict[str, str], w
 
 def test_a_job_of_one_component_on_this_machine(tmp_path: Path) -> None:
     script = tmp_path / "prog.py"
-    script.write_text("from mpi4py import MPI\nprint(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, flush=True)\nexit(3)\n")
-    job = {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "localhost", "SLURM_TASKS_PER_NODE": "2"}
+    script.write_text(
+        "from mpi4py import MPI\nprint(MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, flush=True)\nexit(3)\n"
+    )
+    job = {
+        "SLURM_JOB_ID": "7",
+        "SLURM_JOB_NODELIST": "localhost",
+        "SLURM_TASKS_PER_NODE": "2",
+    }
     ended = impirun("-slurm", str(script), **job)
     assert ended.returncode == 3, ended.stderr
     assert sorted(ended.stdout.split("\n")) == ["", "0 2", "1 2"]

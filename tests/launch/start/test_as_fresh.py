@@ -237,12 +237,19 @@ ODD_SINCE_3_12 = ("exit with what cannot be printed", "exit code of 65 bits")
 """Programs after which Python 3.12 and later print an exception of their own, here another."""
 
 
-def result(command: list[str], folder: Path, environ: dict[str, str]) -> tuple[int, str, str, str]:
+def result(
+    command: list[str], folder: Path, environ: dict[str, str]
+) -> tuple[int, str, str, str]:
     """How a command ends, what it prints, and the file that it writes."""
     written = folder / "written"
     written.unlink(missing_ok=True)
     ended = subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environ, input=b"fed", capture_output=True, timeout=LIMIT_S
+        [sys.executable, *command],
+        cwd=folder,
+        env=environ,
+        input=b"fed",
+        capture_output=True,
+        timeout=LIMIT_S,
     )
     file = written.read_text() if written.exists() else ""
     return ended.returncode, ended.stdout.decode(), ended.stderr.decode(), file
@@ -265,12 +272,17 @@ def test_a_program_meets_what_a_fresh_python_gives_it(
     program.write_text(PROGRAMS[name], encoding="latin-1")
     (tmp_path / "below" / "beside.py").write_text("")
     path = os.pathsep.join([ROOT, str(tmp_path)])
-    environ = base_environment({**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": unbuffered})
+    environ = base_environment(
+        {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": unbuffered}
+    )
     command = ["below/program.py", "--option", "a b"]
-    # What is ignored is inherited, as nohup has it.
+    # Ignored signals are inherited, as nohup needs it.
     hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN if ignored else signal.SIG_DFL)
     try:
-        fresh, fork = (result([*words, *command], tmp_path, environ) for words in ([], [str(FORKS)]))
+        fresh, fork = (
+            result([*words, *command], tmp_path, environ)
+            for words in ([], [str(FORKS)])
+        )
     finally:
         signal.signal(signal.SIGHUP, hangup)
     if name in ODD_SINCE_3_12 and sys.version_info >= (3, 12):
@@ -281,8 +293,13 @@ def test_a_program_meets_what_a_fresh_python_gives_it(
 def test_output_that_nobody_takes_is_an_exit_code(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import os\nprint('unwritten')\nos.close(1)")
-    environ = base_environment({**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": ""})
-    fresh, fork = (result([*words, str(program)], tmp_path, environ) for words in ([], [str(FORKS)]))
+    environ = base_environment(
+        {**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": ""}
+    )
+    fresh, fork = (
+        result([*words, str(program)], tmp_path, environ)
+        for words in ([], [str(FORKS)])
+    )
     assert fork[0] == fresh[0] == 120
     assert fork[2].splitlines()[-1] == fresh[2].splitlines()[-1]
 
@@ -291,11 +308,16 @@ def test_the_folder_of_a_link_is_that_of_its_file(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "program.py").write_text("")
     (tmp_path / "link.py").symlink_to(tmp_path / "real" / "program.py")
-    assert as_fresh.folder_of(str(tmp_path / "link.py")) == str((tmp_path / "real").resolve())
+    assert as_fresh.folder_of(str(tmp_path / "link.py")) == str(
+        (tmp_path / "real").resolve()
+    )
 
 
 def test_forks_draw_different_random_numbers(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text("import os, random\nprint(random.random(), os.urandom(4))")
     environ = base_environment({**os.environ, "PYTHONPATH": ROOT})
-    assert len({result([str(FORKS), str(program)], tmp_path, environ) for _ in range(3)}) == 3
+    assert (
+        len({result([str(FORKS), str(program)], tmp_path, environ) for _ in range(3)})
+        == 3
+    )

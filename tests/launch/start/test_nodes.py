@@ -1,4 +1,4 @@
-"""Which proc runs where."""
+"""The nodes of procs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,20 @@ def test_parse(text: str, expected: list[tuple[str, int]]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ",", "a:", ":2", "a:0", "a:-1", "a:x", "a b", "a,a", "a:1,a:2", "-oProxyCommand=x"]
+    "text",
+    [
+        "",
+        ",",
+        "a:",
+        ":2",
+        "a:0",
+        "a:-1",
+        "a:x",
+        "a b",
+        "a,a",
+        "a:1,a:2",
+        "-oProxyCommand=x",
+    ],
 )
 def test_not_a_list_of_nodes(text: str) -> None:
     with pytest.raises(UsageError, match="--nodes"):
@@ -44,21 +57,33 @@ def test_more_procs_than_slots() -> None:
 
 
 def test_this_machine() -> None:
-    assert all(is_here(name) for name in ("localhost", "127.0.0.1", "127.9.9.9", "::1", socket.gethostname()))
-    assert not any(is_here(name) for name in ("192.0.2.99", "2001:db8::1", "no-such-node"))
+    assert all(
+        is_here(name)
+        for name in ("localhost", "127.0.0.1", "127.9.9.9", "::1", socket.gethostname())
+    )
+    assert not any(
+        is_here(name) for name in ("192.0.2.99", "2001:db8::1", "no-such-node")
+    )
 
 
 def test_a_hostfile_of_either_vendor() -> None:
     openmpi = "# nodes\na slots=2 max_slots=4\n\nb\nb slots=3 # again\n"
     assert parse_hostfile(openmpi, "f") == (Node("a", 2), Node("b", 4))
     mpich = "a:2\nb\n[fe80::1]:3\na:1\n"
-    assert parse_hostfile(mpich, "f") == (Node("a", 3), Node("b", 1), Node("fe80::1", 3))
+    assert parse_hostfile(mpich, "f") == (
+        Node("a", 3),
+        Node("b", 1),
+        Node("fe80::1", 3),
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("a\nb slots=0\n", r"--hostfile f, line 2: after the node may stand .* not 'slots=0'"),
+        (
+            "a\nb slots=0\n",
+            r"--hostfile f, line 2: after the node may stand .* not 'slots=0'",
+        ),
         ("a binding=user:0\n", "line 1: after the node"),
         ("a:0\n", "line 1: a line is 'NODE slots=N' or 'NODE:N', not 'a:0'"),
         ("a,b\n", "line 1: a line is"),

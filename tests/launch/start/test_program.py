@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from impi.base.errors import UsageError
-from impi.launch.start.program import base_environment, exported, forwarded
+from impi.launch.start.nodes import parse
+from impi.launch.start.program import Program, base_environment, exported, forwarded
 
 
 def test_environment_of_procs() -> None:
@@ -43,5 +45,21 @@ def test_variables_of_the_user_go_to_all_nodes() -> None:
     ]
     with pytest.raises(UsageError, match="-x NONE: there is no such variable here"):
         exported(["NONE"], {})
-    with pytest.raises(UsageError, match="-x PMI_RANK: impirun and the MPI library set this"):
+    with pytest.raises(
+        UsageError, match="-x PMI_RANK: impirun and the MPI library set this"
+    ):
         exported(["PMI_RANK=1"], {})
+
+
+@pytest.mark.clause("2.2.4")
+def test_the_invitation_of_a_kept_program_has_no_secret() -> None:
+    """An mpiexec carries it to other nodes in clear."""
+    program = Program(
+        argv=("prog",),
+        nodes=parse("far1:1,far2:1"),
+        environ={},
+        join={"vendor": "mpich", "token": "ab" * 16, "names": ["h:1", "cd" * 32]},
+        kept="a name",
+    )
+    told = program.invitation(size=2)
+    assert json.loads(told) == {"vendor": "mpich", "kept": "a name", "size": 2}

@@ -30,13 +30,19 @@ def ask(before: str = "") -> str:
     root = str(Path(reading.__file__).parents[2])
     argv = [sys.executable, "-c", before + _ASK]
     return subprocess.run(
-        argv, env={**os.environ, "PYTHONPATH": root}, check=True, capture_output=True, text=True
+        argv,
+        env={**os.environ, "PYTHONPATH": root},
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
 
 
 def test_a_filter_of_system_calls_has_its_say() -> None:
     if os.uname().machine not in ("x86_64", "aarch64"):
-        pytest.skip("the number of process_vm_readv on this machine is not known to this test")
+        pytest.skip(
+            "the number of process_vm_readv on this machine is not known to this test"
+        )
     assert ask(_FILTERED) == "False\n"
 
 

@@ -24,7 +24,9 @@ def test_in_slurm_it_is_a_step_of_the_component() -> None:
     argv = command("far", ["echo", "two words"], COMPONENT)
     assert argv[:3] == ["srun", "--het-group=1", "--overlap"]
     assert argv[-3:] == ["--nodelist=far", "echo", "two words"]
-    assert step({STEP: "--overlap"}) == ["srun", "--overlap"], "an allocation without components"
+    assert step({STEP: "--overlap"}) == ["srun", "--overlap"], (
+        "an allocation without components"
+    )
 
 
 def test_launchers_take_srun_for_ssh(tmp_path: Path) -> None:
@@ -34,7 +36,13 @@ def test_launchers_take_srun_for_ssh(tmp_path: Path) -> None:
     words = shell(COMPONENT).split(" ")
     assert Path(remote_shell._SHELL).is_file()
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    done = subprocess.run([*words, "far", "echo two words"], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*words, "far", "echo two words"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told = done.stdout.splitlines()
     assert told[:2] == ["--het-group=1", "--overlap"]
     assert "--nodelist=far" in told

@@ -1,4 +1,4 @@
-"""What /proc shows of a process that becomes another program."""
+"""The look of a process in /proc that becomes another program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def test_a_fork_is_shown_with_its_own_words() -> None:
 
     def become() -> int:
         shown = shown_process.show(ARGV, ENV)
-        files = [Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ", "comm")]
+        files = [
+            Path("/proc/self", name).read_bytes()
+            for name in ("cmdline", "environ", "comm")
+        ]
         os.write(1, json.dumps([shown, *(octets.hex() for octets in files)]).encode())
         return 0
 

@@ -15,10 +15,19 @@ from impi.base.errors import LaunchError
 from impi.cabi.library.usher import usher
 from impi.launch.start.ushered import FOREIGN
 
-PAIRS = (["mpich:2", "openmpi:1"], ["mpich:1", "pure:2"], ["pure:1", "openmpi:1"], ["mpich:1", "openmpi:1", "pure:1"])
+PAIRS = (
+    ["mpich:2", "openmpi:1"],
+    ["mpich:1", "pure:2"],
+    ["pure:1", "openmpi:1"],
+    ["mpich:1", "openmpi:1", "pure:1"],
+)
 OWN = {"mpich": "mpich/lib/libmpi.so.12", "openmpi": "openmpi/lib/libmpi.so.40"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.vendor("mpich"), pytest.mark.vendor("openmpi")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.vendor("mpich"),
+    pytest.mark.vendor("openmpi"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +41,8 @@ def compiled(tmp_path_factory):
     def compiled(name: str, abi: str, *flags: str) -> str:
         if abi not in OWN:
             return compile_program(folder, name, abi, *flags)
-        found = f"-Wl,-rpath,{(ROOT / '.mpi' / OWN[abi]).parent}"  # as the vendor's mpicc does
+        # As the vendor's mpicc does
+        found = f"-Wl,-rpath,{(ROOT / '.mpi' / OWN[abi]).parent}"
         return compile_program(folder, name, abi, found, *flags)
 
     return compiled
@@ -44,7 +54,10 @@ def opened(compiled, tmp_path):
 
     def make(abi: str) -> str:
         out, include = tmp_path / f"opened-{abi}", ROOT / ".mpi" / abi / "include"
-        subprocess.run(["cc", f"-I{include}", "-o", str(out), str(PROGRAMS / "opened.c"), "-ldl"], check=True)
+        subprocess.run(
+            ["cc", f"-I{include}", "-o", str(out), str(PROGRAMS / "opened.c"), "-ldl"],
+            check=True,
+        )
         return str(out)
 
     return make
@@ -68,7 +81,9 @@ def whole(done) -> str:
 def right(done, count):
     assert done.codes == [0] * len(done.codes), done
     total = count * (count - 1) // 2
-    assert sorted(done.out.splitlines()) == [f"rank {rank} of {count}: sum {total}" for rank in range(count)], done
+    assert sorted(done.out.splitlines()) == [
+        f"rank {rank} of {count}: sum {total}" for rank in range(count)
+    ], done
 
 
 WAYS = {
@@ -81,11 +96,48 @@ WAYS = {
 }
 
 
+PYTHONS = {
+    "a child": "import subprocess, sys; sys.exit(subprocess.run([sys.argv[1]]).returncode)",
+    "in its place": "import os, sys; os.execv(sys.argv[1], sys.argv[1:2])",
+    "a shell": "import os, sys; sys.exit(os.waitstatus_to_exitcode(os.system('true; exec ' + sys.argv[1])))",
+    "another Python": "import subprocess, sys; sys.exit(subprocess.call([sys.executable, '-c', "
+    "'import os, sys; os.execv(sys.argv[1], sys.argv[1:])', sys.argv[1]]))",
+}
+ITSELF = """
+import os, subprocess, sys
+from mpi4py import MPI
+
+left = [name for name in ("LD_PRELOAD", "IMPI_USHER") if name in os.environ]
+subprocess.run(["true"], check=True)
+comm = MPI.COMM_WORLD
+print(f"rank {comm.rank} of {comm.size}: sum {comm.allreduce(comm.rank)}", *left)
+"""
+
+
+@pytest.mark.parametrize("way", sorted(PYTHONS))
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+def test_a_program_behind_python_is_in_the_job(way, abi, compiled, run_job, tmp_path):
+    path = tmp_path / "starts.py"
+    path.write_text(PYTHONS[way])
+    clients = PAIRS[1] if abi == "mpich" else PAIRS[0]
+    right(run_job([sys.executable, str(path), compiled("world", abi)], clients), 3)
+
+
+def test_a_rank_in_python_may_have_a_program_as_its_argument(
+    compiled, run_job, tmp_path
+):
+    path = tmp_path / "itself.py"
+    path.write_text(ITSELF)
+    right(run_job([sys.executable, str(path), compiled("world", "mpich")], PAIRS[1]), 3)
+
+
 @pytest.mark.parametrize("way", sorted(WAYS))
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_a_program_behind_a_script_is_in_the_job(way, abi, compiled, run_job, script):
     clients = PAIRS[1] if abi == "mpich" else PAIRS[0]
-    right(run_job([script(WAYS[way].format(program=compiled("world", abi)))], clients), 3)
+    right(
+        run_job([script(WAYS[way].format(program=compiled("world", abi)))], clients), 3
+    )
 
 
 @pytest.mark.parametrize("clients", PAIRS, ids="+".join)
@@ -100,7 +152,9 @@ def test_a_program_of_impicc(compiled, run_job, script):
 
 
 def test_the_exit_code_is_the_programs(compiled, run_job, script):
-    done = run_job([script(f"exec {compiled('world', 'mpich')} 7")], ["mpich:1", "pure:1"])
+    done = run_job(
+        [script(f"exec {compiled('world', 'mpich')} 7")], ["mpich:1", "pure:1"]
+    )
     assert done.codes[1:] == [7, 7], done
 
 
@@ -113,7 +167,9 @@ def test_wrappers_that_are_no_scripts(compiled, run_job):
 def test_an_interpreter_that_is_not_python(compiled, run_job, tmp_path):
     if (perl := shutil.which("perl")) is None:
         pytest.skip("there is no perl")
-    (tmp_path / "run.pl").write_text(f"%ENV = (); system('{compiled('world', 'mpich')}'); exit($? >> 8);\n")
+    (tmp_path / "run.pl").write_text(
+        f"%ENV = (); system('{compiled('world', 'mpich')}'); exit($? >> 8);\n"
+    )
     right(run_job([perl, str(tmp_path / "run.pl")], PAIRS[1]), 3)
 
 
@@ -132,7 +188,9 @@ def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
     for name in (Path(library).name, "libmpi.so", library):
         done = run_job([program, name], clients, options=abis)
         assert done.codes == [0, 0, 0], done
-        assert sorted(done.out.splitlines()) == [f"rank {rank} of 2" for rank in range(2)]
+        assert sorted(done.out.splitlines()) == [
+            f"rank {rank} of 2" for rank in range(2)
+        ]
     other = {"mpich": "openmpi", "openmpi": "mpich"}[abi]
     for options in ({}, {0: ["--abi", other], 1: ["--abi", other]}):
         failed = run_job([program, library], clients, options=options)
@@ -142,13 +200,19 @@ def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
 
 def test_an_end_that_a_script_hides(opened, run_job, script):
     program = opened("mpich")
-    failed = run_job([script(f"{program} {ROOT / '.mpi' / OWN['mpich']} || true; exit 0")], ["pure:1", "mpich:1"])
+    failed = run_job(
+        [script(f"{program} {ROOT / '.mpi' / OWN['mpich']} || true; exit 0")],
+        ["pure:1", "mpich:1"],
+    )
     assert 0 not in failed.codes[1:], failed
     assert FOREIGN.format(title="opened-mpich") in whole(failed), failed
 
 
 def test_a_python_that_hides_impi_behind_a_script(run_job, script):
-    failed = run_job([script(f"{sys.executable} -I -c 'from mpi4py import MPI'")], ["mpich:1", "mpich:1"])
+    failed = run_job(
+        [script(f"{sys.executable} -I -c 'from mpi4py import MPI'")],
+        ["mpich:1", "mpich:1"],
+    )
     assert 0 not in failed.codes[1:], failed
     assert "leave out options -I, -E and -S" in whole(failed), failed
 
@@ -169,7 +233,24 @@ def test_a_library_that_is_purged_is_made_again(compiled, run_job, tmp_path):
         library.unlink()
 
 
+def test_a_tool_that_needs_libmpi_does_not_come_into_the_compiler(
+    compiled, run_job, script, tmp_path
+):
+    """A cache without our library: it is compiled below the process that has the tool."""
+    prefix, tool = ROOT / ".mpi" / "mpich", tmp_path / "libtool.so"
+    argv = ["cc", "-shared", "-fPIC", '-DTITLE="tool"', f"-I{prefix}/include", "-o"]
+    argv += [str(tool), str(PROGRAMS / "tool.c"), f"-L{prefix}/lib", "-lmpi", "-ldl"]
+    subprocess.run([*argv, f"-Wl,-rpath,{prefix}/lib"], check=True)
+    environ = {"IMPI_CACHE": str(tmp_path / "cache")}
+    starts = script(f"export LD_PRELOAD={tool}; exec {compiled('world', 'mpich')}")
+    done = run_job([starts], ["pure:1", "mpich:1"], environ=environ)
+    assert done.codes == [0, 0, 0], done
+    assert "tool: 2 ranks, 2 inits" in done.out, done
+
+
 def test_a_home_that_cannot_be_written(compiled, run_job, tmp_path):
     (tmp_path / "home").touch()
     environ = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
-    right(run_job([compiled("world", "mpich")], ["pure:2", "mpich:1"], environ=environ), 3)
+    right(
+        run_job([compiled("world", "mpich")], ["pure:2", "mpich:1"], environ=environ), 3
+    )

@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 
-from impi.launch.start.without_mpi import title, why_unsure
+from impi.launch.start.without_mpi import title, why_not_loaded, why_unsure
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 HELLO = str(PROGRAMS / "hello.py")
-# What impirun puts before a command whose processes are seen.
-SEEN = ["/bin/sh", "-c", "exec", "impi", "/cache/libimpi_usher.so", "LD_PRELOAD=/cache/libimpi_usher.so"]
+# The words that impirun puts before a command whose processes it watches.
+SEEN = [
+    "/bin/sh",
+    "-c",
+    "exec",
+    "impi",
+    "/cache/libimpi_usher.so",
+    "LD_PRELOAD=/cache/libimpi_usher.so",
+]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,9 @@ def test_titles(argv: list[str], name: str) -> None:
 )
 def test_options_that_hide_impi(argv: list[str], option: str) -> None:
     why = why_unsure([*SEEN, *argv])
-    assert why.startswith(f"Python's option {option} hides impi") if option else why == ""
+    assert (
+        why.startswith(f"Python's option {option} hides impi") if option else why == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,9 +106,13 @@ def test_a_program_without_mpi_ends_well(clients: list[str], run_job: RunJob) ->
 
 
 def test_the_path_of_the_library(run_job: RunJob) -> None:
-    result = run_job([sys.executable, "-m", "mpi4py", "--mpi-library"], ["mpich:1", "openmpi:1"])
+    result = run_job(
+        [sys.executable, "-m", "mpi4py", "--mpi-library"], ["mpich:1", "openmpi:1"]
+    )
     assert result.codes == [0, 0, 0], str(result)
-    assert [Path(client.out.strip()).name[:9] for client in result.clients] == ["libmpi.so"] * 2, str(result)
+    assert [Path(client.out.strip()).name[:9] for client in result.clients] == [
+        "libmpi.so"
+    ] * 2, str(result)
     assert "mpich" in result.clients[0].out
 
 
@@ -110,7 +123,9 @@ def test_pure_has_no_library(run_job: RunJob) -> None:
 
 
 def test_the_version_of_the_library(run_job: RunJob) -> None:
-    result = run_job([sys.executable, "-m", "mpi4py", "--mpi-lib-version"], ["mpich:1", "pure:1"])
+    result = run_job(
+        [sys.executable, "-m", "mpi4py", "--mpi-lib-version"], ["mpich:1", "pure:1"]
+    )
     assert result.codes == [0, 0, 0], str(result)
     assert "over MPICH" in result.clients[0].out
     assert result.clients[1].out.endswith("over impi pure\n")
@@ -119,6 +134,16 @@ def test_the_version_of_the_library(run_job: RunJob) -> None:
 def test_its_own_exit_code_is_kept(run_job: RunJob) -> None:
     result = run_job(["sh", "-c", "exit 5"], ["pure:2"])
     assert result.codes == [5, 5], str(result)
+
+
+def test_a_script_whose_program_finds_no_libmpi(run_job: RunJob) -> None:
+    """A pure client has no libmpi: the loader ends the program, before the usher can bring ours."""
+    done = run_job(["/bin/sh", "-c", "exit 127"], ["pure:1"])
+    assert done.clients[0].code == 127
+    assert "name the ABI of that (impirun --abi mpich|openmpi|" in done.clients[0].err
+    done = run_job(["/bin/sh", "-c", "exit 3"], ["pure:1"])
+    assert "--abi" not in done.clients[0].err
+    assert why_not_loaded(["a.out"], 127) == ""
 
 
 @pytest.mark.parametrize("absent", [0, 1])

@@ -11,5 +11,7 @@ def peak(x):
 if __name__ == "__main__":
     learner = adaptive.Learner1D(peak, bounds=(-1, 1))
     with MPIPoolExecutor() as executor:
-        adaptive.BlockingRunner(learner, npoints_goal=40, executor=executor, shutdown_executor=False)
+        adaptive.BlockingRunner(
+            learner, npoints_goal=40, executor=executor, shutdown_executor=False
+        )
     print(len(learner.data) >= 40, peak(0.5) == learner.data.get(0.5, peak(0.5)))

@@ -8,10 +8,15 @@ def square(n):
 
 
 def control(controller):
-    ids = [controller.submit_call("square", (n,), module_name="__main__") for n in range(12)]
+    ids = [
+        controller.submit_call("square", (n,), module_name="__main__")
+        for n in range(12)
+    ]
     print(
         sorted(
-            controller.get_result(task)[1] if isinstance(controller.get_result, tuple) else value
+            controller.get_result(task)[1]
+            if isinstance(controller.get_result, tuple)
+            else value
             for task, value in [controller.get_next_result() for _ in ids]
         )
     )

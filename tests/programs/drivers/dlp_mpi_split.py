@@ -2,7 +2,12 @@
 
 import dlp_mpi
 
-mine = [n * n for n in dlp_mpi.split_managed(list(range(15)), is_indexable=True, progress_bar=False)]
+mine = [
+    n * n
+    for n in dlp_mpi.split_managed(
+        list(range(15)), is_indexable=True, progress_bar=False
+    )
+]
 parts = dlp_mpi.gather(mine)
 turns = dlp_mpi.gather(list(dlp_mpi.split_round_robin(list(range(15)), indexable=True)))
 if dlp_mpi.IS_MASTER:

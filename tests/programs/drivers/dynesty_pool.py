@@ -20,7 +20,13 @@ with MPIPool() as pool:
         pool.wait()
         sys.exit(0)
     sampler = dynesty.NestedSampler(
-        log_likelihood, prior, 2, nlive=40, pool=pool, queue_size=4, rstate=np.random.default_rng(7)
+        log_likelihood,
+        prior,
+        2,
+        nlive=40,
+        pool=pool,
+        queue_size=4,
+        rstate=np.random.default_rng(7),
     )
     sampler.run_nested(print_progress=False, maxiter=200)
     print(repr(float(sampler.results.logz[-1])), sampler.results.niter)

@@ -21,8 +21,13 @@ with h5py.File(sys.argv[1], "w", driver="mpio", comm=world) as file:
 with h5py.File(sys.argv[1], "r", driver="mpio", comm=world) as file:
     ranks = np.repeat(np.arange(world.size), ROWS)[:, None]
     right = np.array_equal(file["table"][:], ranks + np.arange(7) / 8)
-    right = right and np.array_equal(file["spread"][:], np.outer(np.arange(ROWS), np.arange(world.size)))
+    right = right and np.array_equal(
+        file["spread"][:], np.outer(np.arange(ROWS), np.arange(world.size))
+    )
     right = right and file["table"].attrs["procs"] == world.size
 
 implementation = MPI.Get_library_version().split()[0]
-print(f"rank {world.rank} of {world.size}: {world.size} {implementation} {'right' if right else 'wrong'}", flush=True)
+print(
+    f"rank {world.rank} of {world.size}: {world.size} {implementation} {'right' if right else 'wrong'}",
+    flush=True,
+)

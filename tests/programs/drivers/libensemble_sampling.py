@@ -20,12 +20,21 @@ def norm(rows, _persis_info, sim_specs, _info=None):
 
 if __name__ == "__main__":
     ensemble = Ensemble(
-        libE_specs=LibeSpecs(comms="mpi", mpi_comm=MPI.COMM_WORLD, disable_log_files=True, save_every_k_sims=1000),
+        libE_specs=LibeSpecs(
+            comms="mpi",
+            mpi_comm=MPI.COMM_WORLD,
+            disable_log_files=True,
+            save_every_k_sims=1000,
+        ),
         sim_specs=SimSpecs(sim_f=norm, inputs=["x"], outputs=[("f", float)]),
         gen_specs=GenSpecs(
             gen_f=uniform_random_sample,
             outputs=[("x", float, (2,))],
-            user={"gen_batch_size": 8, "lb": np.array([-1, -1]), "ub": np.array([1, 1])},
+            user={
+                "gen_batch_size": 8,
+                "lb": np.array([-1, -1]),
+                "ub": np.array([1, 1]),
+            },
         ),
         exit_criteria=ExitCriteria(sim_max=24),
     )
@@ -33,4 +42,8 @@ if __name__ == "__main__":
     history, _, flag = ensemble.run()
     if MPI.COMM_WORLD.rank == 0:
         done = history[history["sim_ended"]]
-        print(flag, len(done) >= 24, bool(np.allclose(done["f"], np.linalg.norm(done["x"], axis=1))))
+        print(
+            flag,
+            len(done) >= 24,
+            bool(np.allclose(done["f"], np.linalg.norm(done["x"], axis=1))),
+        )

@@ -12,10 +12,26 @@ flag, n, *command = sys.argv[2:]
 if flag not in ("-n", "-np"):
     raise SystemExit(f"mixed_mpiexec: -n N must come first, not {flag}")
 impirun = [sys.executable, "-m", "impi.cli.impirun"]
-server = subprocess.Popen([*impirun, "-server", n, "--interface", "127.0.0.1"], stdout=subprocess.PIPE, text=True)
+server = subprocess.Popen(
+    [*impirun, "-server", n, "--interface", "127.0.0.1"],
+    stdout=subprocess.PIPE,
+    text=True,
+)
 where = server.stdout.readline().strip()
 clients = [
-    subprocess.Popen([*impirun, "-client", str(i), where, "-np", "1", "--vendor", vendors[i % len(vendors)], *command])
+    subprocess.Popen(
+        [
+            *impirun,
+            "-client",
+            str(i),
+            where,
+            "-np",
+            "1",
+            "--vendor",
+            vendors[i % len(vendors)],
+            *command,
+        ]
+    )
     for i in range(int(n))
 ]
 codes = [client.wait() for client in clients]

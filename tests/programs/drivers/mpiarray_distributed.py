@@ -6,4 +6,9 @@ import numpy as np
 array = mpiarray.ones((8, 6))
 array.local[:] *= 1 + np.arange(6)
 whole = array.gather(0)
-print(array.local.shape, float(np.sum(array.local)), array.ndim, whole is not None and float(whole.sum()))
+print(
+    array.local.shape,
+    float(np.sum(array.local)),
+    array.ndim,
+    whole is not None and float(whole.sum()),
+)

@@ -15,6 +15,11 @@ if __name__ == "__main__":
             prior = Prior()
             prior.add_parameter("a", dist=(-3, 3))
             prior.add_parameter("b", dist=(-3, 3))
-            sampler = Sampler(prior, log_likelihood, n_live=150, n_networks=0, pool=executor, seed=11)
+            sampler = Sampler(
+                prior, log_likelihood, n_live=150, n_networks=0, pool=executor, seed=11
+            )
             sampler.run(verbose=False, n_like_max=900)
-            print(repr(round(float(sampler.log_z), 8)), np.shape(sampler.posterior()[0])[1])
+            print(
+                repr(round(float(sampler.log_z), 8)),
+                np.shape(sampler.posterior()[0])[1],
+            )

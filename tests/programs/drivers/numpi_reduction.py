@@ -7,5 +7,12 @@ from NuMPI.Tools import Reduction
 world = MPI.COMM_WORLD
 reduce = Reduction(world)
 mine = np.arange(12.0).reshape(4, 3) + 10 * world.rank
-print(world.rank, reduce.sum(mine), reduce.max(mine), reduce.min(mine), reduce.mean(mine))
-print(world.rank, reduce.sum(mine, axis=0).tolist(), reduce.any(mine > 30), reduce.all(mine >= 0))
+print(
+    world.rank, reduce.sum(mine), reduce.max(mine), reduce.min(mine), reduce.mean(mine)
+)
+print(
+    world.rank,
+    reduce.sum(mine, axis=0).tolist(),
+    reduce.any(mine > 30),
+    reduce.all(mine >= 0),
+)

@@ -48,7 +48,10 @@ def solve(matrix, kind, preconditioner, package=""):
 
 
 matrix = poisson()
-assert matrix.comm.tompi4py() == world or MPI.Comm.Compare(matrix.comm.tompi4py(), world) == MPI.CONGRUENT
+assert (
+    matrix.comm.tompi4py() == world
+    or MPI.Comm.Compare(matrix.comm.tompi4py(), world) == MPI.CONGRUENT
+)
 done = []
 for kind, preconditioner, package in (
     ("cg", "jacobi", ""),
@@ -57,7 +60,11 @@ for kind, preconditioner, package in (
     ("cg", "hypre", ""),
 ):
     error = solve(matrix, kind, preconditioner, package)
-    done.append(f"{kind} {preconditioner} {package or 'petsc'} {'right' if error < 1e-8 else error}")
+    done.append(
+        f"{kind} {preconditioner} {package or 'petsc'} {'right' if error < 1e-8 else error}"
+    )
 if world.rank == 0:
     print(*done, sep="\n")
-print(f"rank {world.rank} of {world.size}: {PETSc.COMM_WORLD.size} {MPI.Get_library_version()[:4]}")
+print(
+    f"rank {world.rank} of {world.size}: {PETSc.COMM_WORLD.size} {MPI.Get_library_version()[:4]}"
+)

@@ -13,4 +13,8 @@ model = pylops_mpi.DistributedArray(global_shape=5 * world.size)
 model[:] = world.rank + 1.0
 data = operator @ model
 found = pylops_mpi.cgls(operator, data, x0=model.zeros_like(), niter=60, tol=1e-14)[0]
-print(world.rank, bool(np.allclose(found.local_array, world.rank + 1.0)), round(float(found.dot(found)), 6))
+print(
+    world.rank,
+    bool(np.allclose(found.local_array, world.rank + 1.0)),
+    round(float(found.dot(found)), 6),
+)

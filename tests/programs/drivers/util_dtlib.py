@@ -11,7 +11,18 @@ mine = np.zeros(4, dtype)
 mine["a"], mine["b"], mine["c"] = world.rank, world.rank / 7, world.rank * 1j
 got = np.zeros(4, dtype)
 world.Sendrecv(
-    [mine, 4, datatype], (world.rank + 1) % world.size, 0, [got, 4, datatype], (world.rank - 1) % world.size, 0
+    [mine, 4, datatype],
+    (world.rank + 1) % world.size,
+    0,
+    [got, 4, datatype],
+    (world.rank - 1) % world.size,
+    0,
 )
-print(world.rank, got["a"], got["b"].sum().round(12), got["c"].sum(), dtlib.to_numpy_dtype(datatype) == dtype)
+print(
+    world.rank,
+    got["a"],
+    got["b"].sum().round(12),
+    got["c"].sum(),
+    dtlib.to_numpy_dtype(datatype) == dtype,
+)
 datatype.Free()

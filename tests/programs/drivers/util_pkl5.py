@@ -12,7 +12,17 @@ got = world.recv(source=left, tag=3)
 request.wait()
 print(world.rank, got["from"], got["array"].sum())
 whole = world.allgather(np.full(1000, world.rank))
-print(world.rank, [int(part.sum()) for part in whole], world.bcast(array, root=1)[:2].tolist())
 print(
-    world.rank, [int(part[0]) for part in world.alltoall([np.full(5, 10 * world.rank + i) for i in range(world.size)])]
+    world.rank,
+    [int(part.sum()) for part in whole],
+    world.bcast(array, root=1)[:2].tolist(),
+)
+print(
+    world.rank,
+    [
+        int(part[0])
+        for part in world.alltoall(
+            [np.full(5, 10 * world.rank + i) for i in range(world.size)]
+        )
+    ],
 )

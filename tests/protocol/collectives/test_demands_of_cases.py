@@ -16,7 +16,13 @@ from impi.lab.nodes.topology import parse_topology
 from impi.lab.programs.payload import octets
 from impi.protocol.collectives import Fixed, Layout, gather
 
-TOPOLOGIES = ("1x2+1x2", "1x1+1x3+1x2", "+".join(["1x1"] * 4), "1x2+1x1+1x1+1x2+1x1", "+".join(["1x2", "1x1"] * 5))
+TOPOLOGIES = (
+    "1x2+1x2",
+    "1x1+1x3+1x2",
+    "+".join(["1x1"] * 4),
+    "1x2+1x1+1x1+1x2+1x1",
+    "+".join(["1x2", "1x1"] * 5),
+)
 
 
 @pytest.mark.parametrize("size", [80, 2048])
@@ -30,7 +36,15 @@ def test_gather(topology: str, size: int) -> None:
     for root in range(roster.size):
         outcome = run(
             [
-                gather(layout, r, root, parts[r], Fixed(size), maxlinear=4, short=size < 1024)
+                gather(
+                    layout,
+                    r,
+                    root,
+                    parts[r],
+                    Fixed(size),
+                    maxlinear=4,
+                    short=size < 1024,
+                )
                 for r in range(roster.size)
             ],
             root,
@@ -60,11 +74,18 @@ def test_messages_of_all_layouts(size: int) -> None:
                 "barrier": group_messages.barrier(g),
                 "bcast": group_messages.bcast(g, root, parts[root]),
                 "gather": group_messages.gather(g, root, parts),
-                "reduce": group_messages.reduce(g, root, parts, lambda one, other: one + other),
+                "reduce": group_messages.reduce(
+                    g, root, parts, lambda one, other: one + other
+                ),
             }
             for name, messages in told.items():
-                found = [(m.src, m.dest, int(m.tag), content(m.octets or b"")) for m in messages]
-                assert sorted(found) == sorted((a, b, tag, content(c)) for a, b, tag, c in wanted[name]), (
+                found = [
+                    (m.src, m.dest, int(m.tag), content(m.octets or b""))
+                    for m in messages
+                ]
+                assert sorted(found) == sorted(
+                    (a, b, tag, content(c)) for a, b, tag, c in wanted[name]
+                ), (
                     name,
                     clients,
                 )

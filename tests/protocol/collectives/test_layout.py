@@ -22,9 +22,15 @@ def test_eight_processes_of_three_clients() -> None:
     assert [layout.local_master_rank(r) for r in range(8)] == [0, 0, 2, 2, 0, 2, 6, 6]
     assert [layout.num_local_to_master(n) for n in range(3)] == [3, 3, 2]
     assert [layout.num_local_to_rank(r) for r in range(8)] == [3, 3, 3, 3, 3, 3, 2, 2]
-    assert [layout.locals_to_master(n) for n in range(3)] == [(0, 1, 4), (2, 3, 5), (6, 7)]
+    assert [layout.locals_to_master(n) for n in range(3)] == [
+        (0, 1, 4),
+        (2, 3, 5),
+        (6, 7),
+    ]
     assert layout.locals_to_rank(5) == (2, 3, 5)
-    assert layout.are_local(0, 4) and layout.are_local(6, 7) and not layout.are_local(1, 2)
+    assert (
+        layout.are_local(0, 4) and layout.are_local(6, 7) and not layout.are_local(1, 2)
+    )
 
 
 def test_masters_are_numbered_by_rank_not_by_client() -> None:
@@ -44,5 +50,7 @@ def test_a_communicator_has_processes() -> None:
 
 @pytest.mark.parametrize("rank", [-1, 2])
 def test_a_rank_is_in_the_communicator(rank: int) -> None:
-    with pytest.raises(LocalProtocolError, match=f"root {rank} is not in a communicator of 2 processes"):
+    with pytest.raises(
+        LocalProtocolError, match=f"root {rank} is not in a communicator of 2 processes"
+    ):
         Layout([0, 1]).check(rank, "root")

@@ -18,8 +18,10 @@ def test_split_undoes_join(packing: Packing) -> None:
 
 @pytest.mark.parametrize("packing", [Fixed(2), Sized([2, 2, 2]), Prefixed()])
 def test_joins_behind_each_other_are_one_join(packing: Packing) -> None:
-    # What lets a process in the middle of a tree forward octets that it does not understand.
-    parts = bytes(packing.join(PIECES[2:], [2])) + bytes(packing.join(PIECES[:2], [0, 1]))
+    # This rule lets a process in the middle of a tree forward octets that it does not understand.
+    parts = bytes(packing.join(PIECES[2:], [2])) + bytes(
+        packing.join(PIECES[:2], [0, 1])
+    )
     assert [bytes(p) for p in packing.split(parts, [2, 0, 1])] == [b"ef", b"ab", b"cd"]
 
 
@@ -62,7 +64,9 @@ def test_no_octets_are_pieces_too() -> None:
 
 @pytest.mark.parametrize("message", [b"abc", b"abcde", b""])
 def test_a_message_of_another_size_names_both(message: bytes) -> None:
-    with pytest.raises(PeerError, match=f"{len(message)} octets where its 2 pieces need 4"):
+    with pytest.raises(
+        PeerError, match=f"{len(message)} octets where its 2 pieces need 4"
+    ):
         Fixed(2).split(message, [0, 1])
 
 
@@ -73,7 +77,13 @@ def test_a_piece_of_another_size_names_its_rank() -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [b"", b"\0" * 7, b"\0" * 7 + b"\1", b"\xff" * 8 + b"a", b"\0" * 7 + b"\1a" + b"\0" * 7 + b"\2b"],
+    [
+        b"",
+        b"\0" * 7,
+        b"\0" * 7 + b"\1",
+        b"\xff" * 8 + b"a",
+        b"\0" * 7 + b"\1a" + b"\0" * 7 + b"\2b",
+    ],
 )
 def test_a_message_that_ends_too_early(message: bytes) -> None:
     with pytest.raises(PeerError, match="ends before its 2 pieces do"):

@@ -12,7 +12,16 @@ import pytest
 from collective_world import run
 
 from impi.base.errors import LocalProtocolError
-from impi.protocol.collectives import Layout, Recv, Reduction, allreduce, exscan, reduce, reduce_scatter, scan
+from impi.protocol.collectives import (
+    Layout,
+    Recv,
+    Reduction,
+    allreduce,
+    exscan,
+    reduce,
+    reduce_scatter,
+    scan,
+)
 
 LIMITS = (1, 32)  # always a tree, always linear
 sizes = pytest.mark.parametrize("size", [*range(1, 10), 13])
@@ -39,21 +48,28 @@ def cases(size: int) -> Iterator[tuple[tuple[int, ...], Layout, int, int]]:
 def everywhere(values: list[list[int]], algorithm: Callable[[int], Any]) -> Any:
     seed = next(seeds)
     before = [list(v) for v in values]
-    outcome = run([algorithm(r) for r in range(len(values))], seed, synchronous=seed % 3 > 0)
+    outcome = run(
+        [algorithm(r) for r in range(len(values))], seed, synchronous=seed % 3 > 0
+    )
     assert values == before, "a process changed the value that it was given"
     return outcome
 
 
 def in_order(commutative: bool, value: list[int]) -> list[int]:
-    """What may be expected of a value: exactly the order, or only that everybody is there once."""
+    """Expected value: in the exact order, or only with everybody in it once."""
     return sorted(value) if commutative else value
 
 
 def wire(outcome: Any, clients: tuple[int, ...]) -> Counter[chapter4.Wire]:
-    return Counter((m.source, m.dest, m.tag, tuple(sorted(m.value))) for m in outcome.between(clients))
+    return Counter(
+        (m.source, m.dest, m.tag, tuple(sorted(m.value)))
+        for m in outcome.between(clients)
+    )
 
 
-def expected_reduce(clients: tuple[int, ...], root: int, limit: int, commutative: bool) -> list[chapter4.Wire]:
+def expected_reduce(
+    clients: tuple[int, ...], root: int, limit: int, commutative: bool
+) -> list[chapter4.Wire]:
     if not commutative:
         return chapter4.everybody_to_root(clients, root, 190)
     over_masters = chapter4.reduce_commutative(clients, root, limit)
@@ -66,10 +82,18 @@ def test_reduce(size: int, commutative: bool) -> None:
     op = reduction_of(commutative)
     for clients, layout, root, limit in cases(size):
         values = [[r] for r in range(size)]
-        outcome = everywhere(values, lambda r: reduce(layout, r, root, values[r], op, maxlinear=limit))
-        assert in_order(commutative, outcome.results.pop(root)) == list(range(size)), (clients, root, limit)
+        outcome = everywhere(
+            values, lambda r: reduce(layout, r, root, values[r], op, maxlinear=limit)
+        )
+        assert in_order(commutative, outcome.results.pop(root)) == list(range(size)), (
+            clients,
+            root,
+            limit,
+        )
         assert outcome.results == [None] * (size - 1)
-        assert wire(outcome, clients) == Counter(expected_reduce(clients, root, limit, commutative))
+        assert wire(outcome, clients) == Counter(
+            expected_reduce(clients, root, limit, commutative)
+        )
 
 
 @sizes
@@ -80,11 +104,20 @@ def test_allreduce(size: int, commutative: bool) -> None:
         if root != 0:
             continue
         values = [[r] for r in range(size)]
-        outcome = everywhere(values, lambda r: allreduce(layout, r, values[r], op, maxlinear=limit))
+        outcome = everywhere(
+            values, lambda r: allreduce(layout, r, values[r], op, maxlinear=limit)
+        )
         assert in_order(commutative, outcome.results[0]) == list(range(size))
-        assert all(result == outcome.results[0] for result in outcome.results), "the same value everywhere"
-        down = [(a, b, tag, tuple(range(size))) for a, b, tag, _ in chapter4.bcast(clients, 0, limit)]
-        assert wire(outcome, clients) == Counter(expected_reduce(clients, 0, limit, commutative) + down)
+        assert all(result == outcome.results[0] for result in outcome.results), (
+            "the same value everywhere"
+        )
+        down = [
+            (a, b, tag, tuple(range(size)))
+            for a, b, tag, _ in chapter4.bcast(clients, 0, limit)
+        ]
+        assert wire(outcome, clients) == Counter(
+            expected_reduce(clients, 0, limit, commutative) + down
+        )
 
 
 @sizes
@@ -98,10 +131,15 @@ def test_reduce_scatter(size: int, commutative: bool) -> None:
         if root != 0:
             continue
         values = [[r] for r in range(size)]
-        outcome = everywhere(values, lambda r: reduce_scatter(layout, r, values[r], op, divide, maxlinear=limit))
+        outcome = everywhere(
+            values,
+            lambda r: reduce_scatter(layout, r, values[r], op, divide, maxlinear=limit),
+        )
         assert outcome.results == [[r, *range(size)] for r in range(size)]
         routes = Counter((m.source, m.dest, m.tag) for m in outcome.between(clients))
-        expected = expected_reduce(clients, 0, limit, commutative) + chapter4.root_to_everybody(clients, 0, 160)
+        expected = expected_reduce(
+            clients, 0, limit, commutative
+        ) + chapter4.root_to_everybody(clients, 0, 160)
         assert routes == Counter(w[:3] for w in expected)
 
 
@@ -136,9 +174,22 @@ def test_values_may_be_none() -> None:
 
     op: Reduction[object] = Reduction(forget)
     layout = Layout([0, 1, 1])
-    assert run([exscan(layout, r, "x", op) for r in range(3)], 1).results == [None, "x", None]
-    assert run([allreduce(layout, r, "x", op, maxlinear=4) for r in range(3)], 1).results == [None] * 3
-    parts = run([reduce_scatter(layout, r, "x", op, lambda _: "abc", maxlinear=4) for r in range(3)], 1).results
+    assert run([exscan(layout, r, "x", op) for r in range(3)], 1).results == [
+        None,
+        "x",
+        None,
+    ]
+    assert (
+        run([allreduce(layout, r, "x", op, maxlinear=4) for r in range(3)], 1).results
+        == [None] * 3
+    )
+    parts = run(
+        [
+            reduce_scatter(layout, r, "x", op, lambda _: "abc", maxlinear=4)
+            for r in range(3)
+        ],
+        1,
+    ).results
     assert parts == ["a", "b", "c"]
 
 
@@ -163,7 +214,13 @@ def test_a_linear_root_combines_once_a_message_by_ascending_master() -> None:
     # IMPI 4.16: acc = op(message, acc): the last master comes first if not commutative.
     layout = Layout([2, 1, 0, 3])
     values = [[r] for r in range(4)]
-    outcome = run([reduce(layout, r, 2, values[r], reduction_of(True), maxlinear=4) for r in range(4)], 5)
+    outcome = run(
+        [
+            reduce(layout, r, 2, values[r], reduction_of(True), maxlinear=4)
+            for r in range(4)
+        ],
+        5,
+    )
     assert outcome.results[2] == [3, 1, 0, 2]
 
 
@@ -182,5 +239,7 @@ def test_alone_it_is_the_value_itself() -> None:
 
 @both
 def test_no_such_root(commutative: bool) -> None:
-    with pytest.raises(LocalProtocolError, match="root 2 is not in a communicator of 2 processes"):
+    with pytest.raises(
+        LocalProtocolError, match="root 2 is not in a communicator of 2 processes"
+    ):
         next(reduce(Layout([0, 1]), 0, 2, [0], reduction_of(commutative), maxlinear=4))

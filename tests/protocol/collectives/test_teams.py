@@ -6,7 +6,14 @@ import chapter4
 import pytest
 
 from impi.protocol.collectives import Layout
-from impi.protocol.collectives.teams import Links, Team, across, high_links, low_links, within
+from impi.protocol.collectives.teams import (
+    Links,
+    Team,
+    across,
+    high_links,
+    low_links,
+    within,
+)
 
 SIX = (0, 0, 1, 1, 2, 3, 4, 5, 5)
 
@@ -36,8 +43,20 @@ def test_who_takes_no_part_has_no_links() -> None:
 
 
 def test_blocks_of_six() -> None:
-    assert Team((0, 3, 4, 5, 6, 7), 1, linear=False).blocks == ((1,), (2,), (3, 4), (5, 0))
-    assert Team((0, 3, 4, 5, 6, 7), 1, linear=True).blocks == ((1,), (0,), (2,), (3,), (4,), (5,))
+    assert Team((0, 3, 4, 5, 6, 7), 1, linear=False).blocks == (
+        (1,),
+        (2,),
+        (3, 4),
+        (5, 0),
+    )
+    assert Team((0, 3, 4, 5, 6, 7), 1, linear=True).blocks == (
+        (1,),
+        (0,),
+        (2,),
+        (3,),
+        (4,),
+        (5,),
+    )
     assert Team((5,), 0, linear=False).blocks == ((0,),)
 
 
@@ -49,8 +68,14 @@ def test_every_process_has_one_way_to_the_root(size: int, limit: int) -> None:
         for root in range(size):
             for links in (high_links, low_links):
                 of = [links(layout, r, root, limit) for r in range(size)]
-                children = sorted((c, r) for r in range(size) for c in (*of[r].wide, *of[r].near))
+                children = sorted(
+                    (c, r) for r in range(size) for c in (*of[r].wide, *of[r].near)
+                )
                 assert children == [(r, of[r].parent) for r in range(size) if r != root]
                 assert of[root].parent is None
-                assert all(clients[c] != clients[r] for r in range(size) for c in of[r].wide)
-                assert all(clients[c] == clients[r] for r in range(size) for c in of[r].near)
+                assert all(
+                    clients[c] != clients[r] for r in range(size) for c in of[r].wide
+                )
+                assert all(
+                    clients[c] == clients[r] for r in range(size) for c in of[r].near
+                )

@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.base.errors import LocalProtocolError, PeerError
-from impi.protocol.collectives import SHAPES, Fixed, Layout, Recv, Send, bcast_over, scatter_over
+from impi.protocol.collectives import (
+    SHAPES,
+    Fixed,
+    Layout,
+    Recv,
+    Send,
+    bcast_over,
+    scatter_over,
+)
 
 sizes = pytest.mark.parametrize("size", [*range(1, 8), 11])
 shapes = pytest.mark.parametrize("name", sorted(SHAPES))
@@ -79,21 +87,40 @@ def test_bcast(name: str, size: int, segment: int) -> None:
         like = len(VALUE) if native else None
         shape = SHAPES[name]
         procs = [
-            bcast_over(shape, layout, r, root, VALUE if r == root else None, len(VALUE), segment=segment, like=like)
+            bcast_over(
+                shape,
+                layout,
+                r,
+                root,
+                VALUE if r == root else None,
+                len(VALUE),
+                segment=segment,
+                like=like,
+            )
             for r in range(size)
         ]
         outcome = outcome_of(clients, procs)
-        assert [bytes(result) for result in outcome.results] == [VALUE] * size, (clients, root)
+        assert [bytes(result) for result in outcome.results] == [VALUE] * size, (
+            clients,
+            root,
+        )
         team, _ = stand_ins(clients, root)
         routes = Counter((m.source, m.dest, m.tag) for m in outcome.between(clients))
-        assert routes == Counter({(team[a], team[b], 120): k for a, b in edges(name, len(team))})
-        assert all(len(m.value) <= (segment or len(VALUE)) for m in outcome.between(clients))
+        assert routes == Counter(
+            {(team[a], team[b], 120): k for a, b in edges(name, len(team))}
+        )
+        assert all(
+            len(m.value) <= (segment or len(VALUE)) for m in outcome.between(clients)
+        )
 
 
 @shapes
 def test_bcast_of_nothing(name: str) -> None:
     layout = Layout((0, 1, 1, 2))
-    procs = [bcast_over(SHAPES[name], layout, r, 1, b"" if r == 1 else None, 0, segment=5) for r in range(4)]
+    procs = [
+        bcast_over(SHAPES[name], layout, r, 1, b"" if r == 1 else None, 0, segment=5)
+        for r in range(4)
+    ]
     outcome = outcome_of((0, 1, 1, 2), procs)
     assert [bytes(result) for result in outcome.results] == [b""] * 4
     assert len(outcome.between((0, 1, 1, 2))) == 2
@@ -107,11 +134,21 @@ def test_bcast_of_nothing(name: str) -> None:
     st.integers(0, 12),
     st.data(),
 )
-def test_any_bcast(clients: list[int], name: str, nbytes: int, segment: int, data: st.DataObject) -> None:
+def test_any_bcast(
+    clients: list[int], name: str, nbytes: int, segment: int, data: st.DataObject
+) -> None:
     root = data.draw(st.integers(0, len(clients) - 1))
     value = bytes(range(nbytes))
     procs = [
-        bcast_over(SHAPES[name], Layout(clients), r, root, value if r == root else None, nbytes, segment=segment)
+        bcast_over(
+            SHAPES[name],
+            Layout(clients),
+            r,
+            root,
+            value if r == root else None,
+            nbytes,
+            segment=segment,
+        )
         for r in range(len(clients))
     ]
     outcome = run(procs, data.draw(st.integers(0, 1000)), clients=clients)
@@ -139,7 +176,10 @@ def test_the_root_of_a_segmented_bcast_waits_for_nothing_between_segments() -> N
 def test_a_segment_of_another_length_is_named() -> None:
     second = bcast_over(SHAPES["chain"], Layout((0, 1)), 1, 0, None, 9, segment=5)
     next(second)
-    with pytest.raises(PeerError, match="a segment of a broadcast has 3 octets, not 5: counts and types"):
+    with pytest.raises(
+        PeerError,
+        match="a segment of a broadcast has 3 octets, not 5: counts and types",
+    ):
         second.send([b"abc"])
 
 
@@ -149,22 +189,41 @@ def test_scatter(name: str, size: int) -> None:
     pieces = [bytes([r, 100 + r]) for r in range(size)]
     for clients, layout, root, _ in cases(size):
         procs = [
-            scatter_over(SHAPES[name], layout, r, root, pieces if r == root else None, Fixed(2)) for r in range(size)
+            scatter_over(
+                SHAPES[name], layout, r, root, pieces if r == root else None, Fixed(2)
+            )
+            for r in range(size)
         ]
         outcome = outcome_of(clients, procs)
         assert [bytes(result) for result in outcome.results] == pieces, (clients, root)
         team, groups = stand_ins(clients, root)
         n = len(team)
         expected = Counter(
-            (team[a], team[b], 150, b"".join(pieces[r] for u in below(name, n, b) for r in groups[u]))
+            (
+                team[a],
+                team[b],
+                150,
+                b"".join(pieces[r] for u in below(name, n, b) for r in groups[u]),
+            )
             for a, b in edges(name, n)
         )
-        assert Counter((m.source, m.dest, m.tag, bytes(m.value)) for m in outcome.between(clients)) == expected
+        assert (
+            Counter(
+                (m.source, m.dest, m.tag, bytes(m.value))
+                for m in outcome.between(clients)
+            )
+            == expected
+        )
 
 
 def test_scatter_of_nothing() -> None:
-    procs = [scatter_over(SHAPES["binomial"], Layout((0, 1, 2)), r, 2, [b""] * 3, Fixed(0)) for r in range(3)]
-    assert [bytes(result) for result in outcome_of((0, 1, 2), procs).results] == [b""] * 3
+    procs = [
+        scatter_over(SHAPES["binomial"], Layout((0, 1, 2)), r, 2, [b""] * 3, Fixed(0))
+        for r in range(3)
+    ]
+    assert [bytes(result) for result in outcome_of((0, 1, 2), procs).results] == [
+        b""
+    ] * 3
 
 
 def test_wrong_calls() -> None:
@@ -173,9 +232,13 @@ def test_wrong_calls() -> None:
         next(bcast_over(SHAPES["flat"], layout, 0, 2, b"", 0))
     with pytest.raises(LocalProtocolError, match="root -1"):
         next(scatter_over(SHAPES["flat"], layout, 0, -1, None, Fixed(1)))
-    with pytest.raises(LocalProtocolError, match="needs as many pieces at the root, not 1"):
+    with pytest.raises(
+        LocalProtocolError, match="needs as many pieces at the root, not 1"
+    ):
         next(scatter_over(SHAPES["flat"], layout, 0, 0, [b"a"], Fixed(1)))
-    with pytest.raises(PeerError, match="the piece of rank 1 has 2 octets where 1 were announced"):
+    with pytest.raises(
+        PeerError, match="the piece of rank 1 has 2 octets where 1 were announced"
+    ):
         next(scatter_over(SHAPES["flat"], layout, 0, 0, [b"a", b"bc"], Fixed(1)))
     other = scatter_over(SHAPES["flat"], layout, 1, 0, None, Fixed(1))
     next(other)

@@ -21,13 +21,19 @@ def grids(n: int, ndims: int, least: int = 1) -> Iterator[list[int]]:
         if factor**ndims > n:
             return
         if n % factor == 0:
-            yield from ([factor, *rest] for rest in grids(n // factor, ndims - 1, factor))
+            yield from (
+                [factor, *rest] for rest in grids(n // factor, ndims - 1, factor)
+            )
 
 
 @given(st.integers(1, 30_000), st.integers(1, 8))
-def test_the_least_difference_then_the_largest_last_dimensions(n: int, ndims: int) -> None:
+def test_the_least_difference_then_the_largest_last_dimensions(
+    n: int, ndims: int
+) -> None:
     least = min(grid[-1] - grid[0] for grid in grids(n, ndims))
-    assert balanced(n, ndims)[::-1] == max(grid for grid in grids(n, ndims) if grid[-1] - grid[0] == least)
+    assert balanced(n, ndims)[::-1] == max(
+        grid for grid in grids(n, ndims) if grid[-1] - grid[0] == least
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,10 @@ def test_known(n: int, dims: list[int]) -> None:
     assert balanced(n, len(dims)) == dims
 
 
-@given(st.lists(st.sampled_from([2, 2, 2, 3, 3, 5, 7, 11]), max_size=28), st.integers(1, 40))
+@given(
+    st.lists(st.sampled_from([2, 2, 2, 3, 3, 5, 7, 11]), max_size=28),
+    st.integers(1, 40),
+)
 def test_smooth_numbers_up_to_the_largest_int(primes: list[int], ndims: int) -> None:
     n = 1
     for prime in primes:

@@ -30,7 +30,7 @@ class Members:
         self.left: set[int] = set()
 
     def send(self, me: int, most: int | None = None) -> None:
-        """Put what ``me`` has to send into the channels; ``most``: it dies after so many."""
+        """Put what ``me`` has to send into the channels; ``most``: it dies after that number."""
         out, self.each[me].out = self.each[me].out, []
         for dest, message in out[:most]:
             self.channels.setdefault((me, dest), []).append(json.dumps(message))
@@ -44,9 +44,11 @@ class Members:
         self.dead.append(me)
 
     def moves(self) -> list[tuple[Any, ...]]:
-        """What can happen next: a message arrives, or news of a failure."""
+        """Return the possible next events: a message arrives, or news of a failure."""
         arrivals = [
-            ("message", *key) for key, queue in sorted(self.channels.items()) if queue and key[1] not in self.dead
+            ("message", *key)
+            for key, queue in sorted(self.channels.items())
+            if queue and key[1] not in self.dead
         ]
         news = [("news", me) for me in self.live() if self.told[me] < len(self.dead)]
         return [*arrivals, *news]
@@ -56,7 +58,8 @@ class Members:
         if what[0] == "message":
             source, me = what[1:]
             message: Message = json.loads(self.channels[source, me].pop(0))
-            self.each[me].receive(source, message)  # maybe after the news of its sender's failure
+            # Maybe after the news of its sender's failure
+            self.each[me].receive(source, message)
         else:
             me = what[1]
             self.each[me].fail(self.dead[self.told[me]])
@@ -111,7 +114,11 @@ def test_a_decision_that_only_one_has_heard_stands(dies: int) -> None:
         members.each[me].vote(me)
         members.send(me)
     for kind in ("vote", "propose", "accept"):
-        for key in [key for key, queue in members.channels.items() if queue and json.loads(queue[0])[0] == kind]:
+        for key in [
+            key
+            for key, queue in members.channels.items()
+            if queue and json.loads(queue[0])[0] == kind
+        ]:
             me = members.move(("message", *key))
             if me != 0 or kind != "accept" or not members.each[0].decided:
                 members.send(me)
@@ -145,7 +152,7 @@ def test_failures_known_before(me: int) -> None:
 
 
 def test_a_proposal_of_a_failed_leader_comes_too_late() -> None:
-    """What was accepted of a later leader stands: that leader may have decided it."""
+    """A value accepted from a later leader stands: that leader may have decided it."""
     agreement = Agreement(2, [0, 1, 2], [], merged)
     agreement.vote(7)
     agreement.fail(0)

@@ -4,7 +4,14 @@ from random import Random
 
 import pytest
 
-from impi.protocol.semantics.contexts import COMM_SELF_CID, COMM_WORLD_CID, MAX_CID, Asking, ContextIds, copy_cid
+from impi.protocol.semantics.contexts import (
+    COMM_SELF_CID,
+    COMM_WORLD_CID,
+    MAX_CID,
+    Asking,
+    ContextIds,
+    copy_cid,
+)
 from impi.protocol.semantics.errors import MPIException
 
 
@@ -48,7 +55,9 @@ def test_creations_of_several_threads_end_with_different_ids(seed: int) -> None:
     count = draw.randint(1, 6)
     members = [draw.sample(every, draw.randint(1, len(every))) for _ in range(count)]
     asking = [[Asking(one) for one in mine] for mine in members]
-    todo: list[list[tuple[int, Asking]]] = [[(n, each) for each in mine] for n, mine in enumerate(asking)]
+    todo: list[list[tuple[int, Asking]]] = [
+        [(n, each) for each in mine] for n, mine in enumerate(asking)
+    ]
     offers: list[list[int]] = [[] for _ in range(count)]
     cids: list[set[int]] = [set() for _ in range(count)]
     while waiting := [n for n in range(count) if todo[n]]:
@@ -65,7 +74,10 @@ def test_creations_of_several_threads_end_with_different_ids(seed: int) -> None:
     for one in every:
         mine = [cid for cid, group in zip(found, members, strict=True) if one in group]
         assert len(set(mine)) == len(mine)
-    assert all(cid % 2 == 0 and (4 <= cid < 4 + 4 * count or 2**61 <= cid < 2**62) for cid in found)
+    assert all(
+        cid % 2 == 0 and (4 <= cid < 4 + 4 * count or 2**61 <= cid < 2**62)
+        for cid in found
+    )
     assert all(one.maximum < 4 + 4 * count for one in every)
 
 
@@ -93,7 +105,11 @@ def test_the_last_id_and_no_more() -> None:
 
 def test_copies_have_ids_of_their_own() -> None:
     """Copies share no id, none is an agreed one, and all are even, below the highest."""
-    ids = {copy_cid(parent, number) for parent in (0, 2, 2**40, 2**61) for number in (0, 1, 2, 2**22)}
+    ids = {
+        copy_cid(parent, number)
+        for parent in (0, 2, 2**40, 2**61)
+        for number in (0, 1, 2, 2**22)
+    }
     assert len(ids) == 16
     assert all(2**63 <= cid <= MAX_CID and cid % 2 == 0 for cid in ids)
 

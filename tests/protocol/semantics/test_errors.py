@@ -5,7 +5,12 @@ import pickle
 import pytest
 
 from impi.protocol.semantics.constants import ERROR_CLASSES
-from impi.protocol.semantics.errors import LAST_PREDEFINED, ErrorTable, MPIException, error
+from impi.protocol.semantics.errors import (
+    LAST_PREDEFINED,
+    ErrorTable,
+    MPIException,
+    error,
+)
 
 
 def test_every_class_is_its_own_and_says_what_it_means() -> None:
@@ -58,7 +63,9 @@ def test_classes_codes_and_strings_can_be_added_and_removed() -> None:
     assert table.last_used == LAST_PREDEFINED
 
 
-@pytest.mark.parametrize("verb", ["set_text", "remove_text", "remove_class", "remove_code"])
+@pytest.mark.parametrize(
+    "verb", ["set_text", "remove_text", "remove_class", "remove_code"]
+)
 def test_predefined_ones_cannot_be_changed(verb: str) -> None:
     arguments = (1, "x") if verb == "set_text" else (1,)
     with pytest.raises(MPIException, match="predefined"):

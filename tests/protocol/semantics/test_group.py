@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impi.protocol.semantics.constants import ERROR_CLASSES, IDENT, PROC_NULL, SIMILAR, UNDEFINED, UNEQUAL
+from impi.protocol.semantics.constants import (
+    ERROR_CLASSES,
+    IDENT,
+    PROC_NULL,
+    SIMILAR,
+    UNDEFINED,
+    UNEQUAL,
+)
 from impi.protocol.semantics.errors import MPIException
 from impi.protocol.semantics.group import RankSet
 
@@ -19,7 +26,11 @@ def test_algebra(a: RankSet, b: RankSet) -> None:
     assert set(common.members) == set(a.members) & set(b.members)
     assert common.union(rest).compare(a) in (IDENT, SIMILAR)
     assert a.compare(b) == (
-        IDENT if a.members == b.members else SIMILAR if set(a.members) == set(b.members) else UNEQUAL
+        IDENT
+        if a.members == b.members
+        else SIMILAR
+        if set(a.members) == set(b.members)
+        else UNEQUAL
     )
 
 

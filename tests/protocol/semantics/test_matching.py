@@ -25,7 +25,10 @@ class Model:
 
     @staticmethod
     def fits(receive: Item, message: Item) -> bool:
-        return receive.source in (ANY_SOURCE, message.source) and receive.tag in (ANY_TAG, message.tag)
+        return receive.source in (ANY_SOURCE, message.source) and receive.tag in (
+            ANY_TAG,
+            message.tag,
+        )
 
     def find(self, receive: Item) -> Item | None:
         return next((m for m in self.messages if self.fits(receive, m)), None)
@@ -74,10 +77,18 @@ def test_agrees_with_a_naive_model(steps: list[tuple[str, int, int, int]]) -> No
                 model.messages.remove(found)
             assert matcher.take(source, tag) is found
         elif verb == "withdraw":
-            gone = model.receives.pop(pick % len(model.receives)) if model.receives else item
+            gone = (
+                model.receives.pop(pick % len(model.receives))
+                if model.receives
+                else item
+            )
             assert matcher.withdraw(gone) is (gone is not item)
         else:
-            gone = model.messages.pop(pick % len(model.messages)) if model.messages else item
+            gone = (
+                model.messages.pop(pick % len(model.messages))
+                if model.messages
+                else item
+            )
             assert matcher.discard(gone) is (gone is not item)
         assert [id(r) for r in matcher.posted()] == [id(r) for r in model.receives]
         assert [id(m) for m in matcher.unexpected()] == [id(m) for m in model.messages]

@@ -10,7 +10,14 @@ GRID = Cart((2, 3), (False, True))
 
 
 def test_places() -> None:
-    assert [GRID.coords(rank) for rank in range(6)] == [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    assert [GRID.coords(rank) for rank in range(6)] == [
+        [0, 0],
+        [0, 1],
+        [0, 2],
+        [1, 0],
+        [1, 1],
+        [1, 2],
+    ]
     assert [GRID.rank(GRID.coords(rank)) for rank in range(6)] == list(range(6))
     assert GRID.rank([1, -1]) == GRID.rank([1, 5]) == 5
     with pytest.raises(MPIException, match="coordinate 2 is not"):
@@ -29,14 +36,26 @@ def test_shift() -> None:
 
 
 def test_part() -> None:
-    assert [GRID.part(rank, [True, False])[1:] for rank in range(6)] == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]
+    assert [GRID.part(rank, [True, False])[1:] for rank in range(6)] == [
+        (0, 0),
+        (1, 0),
+        (2, 0),
+        (0, 1),
+        (1, 1),
+        (2, 1),
+    ]
     assert GRID.part(4, [False, True]) == (Cart((3,), (True,)), 1, 1)
     assert GRID.part(4, [False, False]) == (Cart((), ()), 4, 0)
 
 
 def test_no_dimensions() -> None:
     point = Cart((), ())
-    assert (point.size, point.coords(0), point.rank([]), point.neighbors(0)) == (1, [], 0, [])
+    assert (point.size, point.coords(0), point.rank([]), point.neighbors(0)) == (
+        1,
+        [],
+        0,
+        [],
+    )
 
 
 def test_graph() -> None:

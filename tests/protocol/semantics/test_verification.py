@@ -25,9 +25,16 @@ def said(given: Sequence[Call]) -> list[str]:
     return [str(violation) for violation in check(given)]
 
 
-def rooted(function: str, root: int, at_root: dict[str, Any], elsewhere: dict[str, Any]) -> list[Call]:
+def rooted(
+    function: str, root: int, at_root: dict[str, Any], elsewhere: dict[str, Any]
+) -> list[Call]:
     return [
-        Call(function=function, rank=rank, root=root, **{**elsewhere, **(at_root if rank == root else {})})
+        Call(
+            function=function,
+            rank=rank,
+            root=root,
+            **{**elsewhere, **(at_root if rank == root else {})},
+        )
         for rank in range(3)
     ]
 
@@ -38,35 +45,70 @@ RIGHT = {
     "MPI_Bcast": rooted("MPI_Bcast", 1, {"send": [8], "recv": ()}, {"recv": [8]}),
     "MPI_Gather": rooted("MPI_Gather", 1, {"recv": [8]}, {"send": [8]}),
     "MPI_Gatherv": [
-        Call(function="MPI_Gatherv", rank=r, root=1, send=[4 * r], recv=[0, 4, 8] if r == 1 else ()) for r in range(3)
+        Call(
+            function="MPI_Gatherv",
+            rank=r,
+            root=1,
+            send=[4 * r],
+            recv=[0, 4, 8] if r == 1 else (),
+        )
+        for r in range(3)
     ],
     "MPI_Scatter": rooted("MPI_Scatter", 1, {"send": [8]}, {"recv": [8]}),
     "MPI_Scatterv": [
-        Call(function="MPI_Scatterv", rank=r, root=1, recv=[4 * r], send=[0, 4, 8] if r == 1 else ()) for r in range(3)
+        Call(
+            function="MPI_Scatterv",
+            rank=r,
+            root=1,
+            recv=[4 * r],
+            send=[0, 4, 8] if r == 1 else (),
+        )
+        for r in range(3)
     ],
     "MPI_Allgather": calls("MPI_Allgather", send=[8], recv=[8]),
-    "MPI_Allgatherv": [Call(function="MPI_Allgatherv", rank=r, send=[4 * r], recv=[0, 4, 8]) for r in range(3)],
+    "MPI_Allgatherv": [
+        Call(function="MPI_Allgatherv", rank=r, send=[4 * r], recv=[0, 4, 8])
+        for r in range(3)
+    ],
     "MPI_Alltoall": calls("MPI_Alltoall", send=[8], recv=[8]),
     "MPI_Alltoallv": [
-        Call(function="MPI_Alltoallv", rank=r, send=[0, 4, 8], recv=[4 * r, 4 * r, 4 * r]) for r in range(3)
+        Call(
+            function="MPI_Alltoallv", rank=r, send=[0, 4, 8], recv=[4 * r, 4 * r, 4 * r]
+        )
+        for r in range(3)
     ],
     "MPI_Alltoallw": [
-        Call(function="MPI_Alltoallw", rank=r, send=[0, 4, 8], recv=[4 * r, 4 * r, 4 * r]) for r in range(3)
+        Call(
+            function="MPI_Alltoallw", rank=r, send=[0, 4, 8], recv=[4 * r, 4 * r, 4 * r]
+        )
+        for r in range(3)
     ],
     "MPI_Reduce": calls("MPI_Reduce", root=1, op="MPI_SUM", datatype="int32", send=[8]),
     "MPI_Allreduce": calls("MPI_Allreduce", op="MPI_SUM", datatype="int32", send=[8]),
-    "MPI_Reduce_scatter": calls("MPI_Reduce_scatter", op="MPI_SUM", datatype="int32", send=[12], recv=[0, 4, 8]),
-    "MPI_Reduce_scatter_block": calls("MPI_Reduce_scatter_block", op="MPI_SUM", send=[12], recv=[4, 4, 4]),
+    "MPI_Reduce_scatter": calls(
+        "MPI_Reduce_scatter", op="MPI_SUM", datatype="int32", send=[12], recv=[0, 4, 8]
+    ),
+    "MPI_Reduce_scatter_block": calls(
+        "MPI_Reduce_scatter_block", op="MPI_SUM", send=[12], recv=[4, 4, 4]
+    ),
     "MPI_Scan": calls("MPI_Scan", op="MPI_SUM", send=[8]),
     "MPI_Exscan": calls("MPI_Exscan", op="MPI_SUM", send=[8]),
     "MPI_Comm_dup": calls("MPI_Comm_dup"),
     "MPI_Comm_create": calls("MPI_Comm_create", members=[2, 0]),
     "MPI_Comm_split": calls("MPI_Comm_split"),
     "MPI_Intercomm_merge": calls("MPI_Intercomm_merge", values={"high": True}),
-    "MPI_Intercomm_create": calls("MPI_Intercomm_create", values={"local leader": 1, "tag": 7}),
-    "MPI_Cart_create": calls("MPI_Cart_create", values={"dims": [3, 1], "periods": [True, False]}),
-    "MPI_Cart_map": calls("MPI_Cart_map", values={"dims": [3, 1], "periods": [True, False]}),
-    "MPI_Graph_create": calls("MPI_Graph_create", values={"index": [1, 2], "edges": [1, 0]}),
+    "MPI_Intercomm_create": calls(
+        "MPI_Intercomm_create", values={"local leader": 1, "tag": 7}
+    ),
+    "MPI_Cart_create": calls(
+        "MPI_Cart_create", values={"dims": [3, 1], "periods": [True, False]}
+    ),
+    "MPI_Cart_map": calls(
+        "MPI_Cart_map", values={"dims": [3, 1], "periods": [True, False]}
+    ),
+    "MPI_Graph_create": calls(
+        "MPI_Graph_create", values={"index": [1, 2], "edges": [1, 0]}
+    ),
     "MPI_Graph_map": calls("MPI_Graph_map", values={"index": [1, 2], "edges": [1, 0]}),
     "MPI_Comm_disconnect": calls("MPI_Comm_disconnect"),
 }
@@ -82,23 +124,36 @@ def test_right_calls_are_let_through(function: str) -> None:
 def test_call_consistency(function: str) -> None:
     other = "MPI_Barrier" if function != "MPI_Barrier" else "MPI_Bcast"
     given = but(RIGHT[function], 2, function=other)
-    assert said(given) == [f"VERIFY {other.upper()}(2): call inconsistent with call to {function} by 0"]
+    assert said(given) == [
+        f"VERIFY {other.upper()}(2): call inconsistent with call to {function} by 0"
+    ]
 
 
-ROOTED = ("MPI_Bcast", "MPI_Gather", "MPI_Gatherv", "MPI_Scatter", "MPI_Scatterv", "MPI_Reduce")
+ROOTED = (
+    "MPI_Bcast",
+    "MPI_Gather",
+    "MPI_Gatherv",
+    "MPI_Scatter",
+    "MPI_Scatterv",
+    "MPI_Reduce",
+)
 
 
 @pytest.mark.parametrize("function", ROOTED)
 def test_root_consistency(function: str) -> None:
     given = but(RIGHT[function], 2, root=2)
-    assert said(given) == [f"VERIFY {function.upper()}(2): root 2 inconsistent with root 1 of 0"]
+    assert said(given) == [
+        f"VERIFY {function.upper()}(2): root 2 inconsistent with root 1 of 0"
+    ]
 
 
 @pytest.mark.parametrize("function", ROOTED[1:])
 def test_in_place_is_for_the_root_only(function: str) -> None:
     assert check(but(RIGHT[function], 1, in_place=True)) == []
     given = but(RIGHT[function], 2, in_place=True)
-    assert said(given) == [f"VERIFY {function.upper()}(2): MPI_IN_PLACE, but the root is 1"]
+    assert said(given) == [
+        f"VERIFY {function.upper()}(2): MPI_IN_PLACE, but the root is 1"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +181,9 @@ def test_in_place_consistency(function: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("function", [name for name, given in RIGHT.items() if given[0].op])
+@pytest.mark.parametrize(
+    "function", [name for name, given in RIGHT.items() if given[0].op]
+)
 def test_op_consistency(function: str) -> None:
     upper = function.upper()
     assert said(but(RIGHT[function], 1, op="MPI_MAX")) == [
@@ -190,8 +247,12 @@ def test_op_consistency(function: str) -> None:
         ("MPI_Exscan", 2, {"send": [4]}, ["(2): datasize 4 inconsistent with datasize 8 of 0"]),
     ],
 )  # fmt: skip
-def test_datasize_match(function: str, rank: int, other: dict[str, Any], sentences: list[str]) -> None:
-    assert said(but(RIGHT[function], rank, **other)) == [f"VERIFY {function.upper()}{text}" for text in sentences]
+def test_datasize_match(
+    function: str, rank: int, other: dict[str, Any], sentences: list[str]
+) -> None:
+    assert said(but(RIGHT[function], rank, **other)) == [
+        f"VERIFY {function.upper()}{text}" for text in sentences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -208,10 +269,14 @@ def test_datasize_match(function: str, rank: int, other: dict[str, Any], sentenc
         ("MPI_Graph_map", "edges", [1, 1], "ERR_TOPOLOGY"),
     ],
 )
-def test_consistency_of_further_arguments(function: str, name: str, value: Any, error: str) -> None:
+def test_consistency_of_further_arguments(
+    function: str, name: str, value: Any, error: str
+) -> None:
     right = RIGHT[function][0].values
     given = but(RIGHT[function], 1, values={**right, name: value})
-    assert said(given) == [f"VERIFY {function.upper()}(1): {name} {value} inconsistent with {name} {right[name]} of 0"]
+    assert said(given) == [
+        f"VERIFY {function.upper()}(1): {name} {value} inconsistent with {name} {right[name]} of 0"
+    ]
     assert check(given)[0].error == error
 
 
@@ -235,15 +300,29 @@ def test_group_consistency() -> None:
 def test_groups_without_common_members_may_differ() -> None:
     # MPI 2.2 made this legal, after the paper.
     members = [[0, 2], [1], [0, 2], []]
-    assert check([Call(function="MPI_Comm_create", rank=r, members=m) for r, m in enumerate(members)]) == []
+    assert (
+        check(
+            [
+                Call(function="MPI_Comm_create", rank=r, members=m)
+                for r, m in enumerate(members)
+            ]
+        )
+        == []
+    )
 
 
 # ---- the examples of the paper
 
 
 def test_example_1() -> None:
-    given = [Call(function="MPI_Gather" if r == 0 else "MPI_Scatter", rank=r, root=0) for r in range(3)]
-    assert "VERIFY MPI_SCATTER(2): call inconsistent with call to MPI_Gather by 0" in said(given)
+    given = [
+        Call(function="MPI_Gather" if r == 0 else "MPI_Scatter", rank=r, root=0)
+        for r in range(3)
+    ]
+    assert (
+        "VERIFY MPI_SCATTER(2): call inconsistent with call to MPI_Gather by 0"
+        in said(given)
+    )
 
 
 def test_example_2() -> None:
@@ -263,24 +342,38 @@ def test_example_3() -> None:
 def test_example_4() -> None:
     sizes = [2, 3]
     given = [
-        Call(function="MPI_Reduce_scatter", rank=r, group=g, op="MPI_SUM", send=[n], recv=[1] * n)
+        Call(
+            function="MPI_Reduce_scatter",
+            rank=r,
+            group=g,
+            op="MPI_SUM",
+            send=[n],
+            recv=[1] * n,
+        )
         for g, n in enumerate(sizes)
         for r in range(n)
     ]
-    assert said(given) == ["VERIFY MPI_REDUCE_SCATTER(INTERCOMM): scattersize=2 != reducesize=3"]
+    assert said(given) == [
+        "VERIFY MPI_REDUCE_SCATTER(INTERCOMM): scattersize=2 != reducesize=3"
+    ]
 
 
 # ---- between two groups
 
 
-def between(function: str, root: int | None, left: dict[str, Any], right: dict[str, Any]) -> list[Call]:
+def between(
+    function: str, root: int | None, left: dict[str, Any], right: dict[str, Any]
+) -> list[Call]:
     """Two processes on the left, three on the right; the right names ``root`` on the left."""
     given = []
     for rank in range(2):
         mine = None if root is None else ROOT if rank == root else PROC_NULL
         more = left if root is None or rank == root else {}
         given.append(Call(function=function, rank=rank, group=0, root=mine, **more))
-    return given + [Call(function=function, rank=rank, group=1, root=root, **right) for rank in range(3)]
+    return given + [
+        Call(function=function, rank=rank, group=1, root=root, **right)
+        for rank in range(3)
+    ]
 
 
 def test_right_calls_between_two_groups() -> None:
@@ -289,42 +382,90 @@ def test_right_calls_between_two_groups() -> None:
         between("MPI_Bcast", 1, {"send": [8]}, {"recv": [8]}),
         between("MPI_Gather", 1, {"recv": [8]}, {"send": [8]}),
         between("MPI_Scatterv", 0, {"send": [8, 8, 8]}, {"recv": [8]}),
-        between("MPI_Allgather", None, {"send": [4], "recv": [8]}, {"send": [8], "recv": [4]}),
-        between("MPI_Alltoallv", None, {"send": [1] * 3, "recv": [4] * 3}, {"send": [4, 4], "recv": [1, 1]}),
-        between("MPI_Reduce", 1, {"recv": [8], "op": "MPI_SUM"}, {"send": [8], "op": "MPI_SUM"}),
-        between("MPI_Reduce_scatter", None, {"send": [6], "recv": [3, 3]}, {"send": [6], "recv": [2, 2, 2]}),
-        between("MPI_Intercomm_merge", None, {"values": {"high": True}}, {"values": {"high": False}}),
+        between(
+            "MPI_Allgather",
+            None,
+            {"send": [4], "recv": [8]},
+            {"send": [8], "recv": [4]},
+        ),
+        between(
+            "MPI_Alltoallv",
+            None,
+            {"send": [1] * 3, "recv": [4] * 3},
+            {"send": [4, 4], "recv": [1, 1]},
+        ),
+        between(
+            "MPI_Reduce",
+            1,
+            {"recv": [8], "op": "MPI_SUM"},
+            {"send": [8], "op": "MPI_SUM"},
+        ),
+        between(
+            "MPI_Reduce_scatter",
+            None,
+            {"send": [6], "recv": [3, 3]},
+            {"send": [6], "recv": [2, 2, 2]},
+        ),
+        between(
+            "MPI_Intercomm_merge",
+            None,
+            {"values": {"high": True}},
+            {"values": {"high": False}},
+        ),
     ):
         assert check(given) == []
 
 
 def test_roots_between_two_groups() -> None:
     right = between("MPI_Bcast", 1, {"send": [8]}, {"recv": [8]})
-    wrong = [replaced(call, root=0) if (call.group, call.rank) == (1, 2) else call for call in right]
+    wrong = [
+        replaced(call, root=0) if (call.group, call.rank) == (1, 2) else call
+        for call in right
+    ]
     assert said(wrong) == ["VERIFY MPI_BCAST(2): root 0 inconsistent with root 1 of 0"]
-    wrong = [replaced(call, root=ROOT) if (call.group, call.rank) == (0, 0) else call for call in right]
-    assert said(wrong) == ["VERIFY MPI_BCAST(0): root MPI_ROOT inconsistent with root 1 of 0 of the remote group"]
-    wrong = [replaced(call, root=PROC_NULL) if call.group == 0 else call for call in right]
-    assert said(wrong) == ["VERIFY MPI_BCAST(1): root MPI_PROC_NULL inconsistent with root 1 of 0 of the remote group"]
+    wrong = [
+        replaced(call, root=ROOT) if (call.group, call.rank) == (0, 0) else call
+        for call in right
+    ]
+    assert said(wrong) == [
+        "VERIFY MPI_BCAST(0): root MPI_ROOT inconsistent with root 1 of 0 of the remote group"
+    ]
+    wrong = [
+        replaced(call, root=PROC_NULL) if call.group == 0 else call for call in right
+    ]
+    assert said(wrong) == [
+        "VERIFY MPI_BCAST(1): root MPI_PROC_NULL inconsistent with root 1 of 0 of the remote group"
+    ]
     # Where nobody takes part, nothing goes wrong.
     assert check([replaced(call, root=PROC_NULL) for call in right]) == []
 
 
 def test_sizes_between_two_groups() -> None:
     given = between("MPI_Gather", 1, {"recv": [8]}, {"send": [4]})
-    assert said(given) == [f"VERIFY MPI_GATHER({r}): sendsize=4 < expected recvsize(1)=8" for r in range(3)]
-    given = between("MPI_Allgather", None, {"send": [4], "recv": [8]}, {"send": [8], "recv": [8]})
-    assert said(given) == [f"VERIFY MPI_ALLGATHER({r}): sendsize=4 < expected recvsize(0)=8" for r in range(2)]
+    assert said(given) == [
+        f"VERIFY MPI_GATHER({r}): sendsize=4 < expected recvsize(1)=8" for r in range(3)
+    ]
+    given = between(
+        "MPI_Allgather", None, {"send": [4], "recv": [8]}, {"send": [8], "recv": [8]}
+    )
+    assert said(given) == [
+        f"VERIFY MPI_ALLGATHER({r}): sendsize=4 < expected recvsize(0)=8"
+        for r in range(2)
+    ]
     given = between("MPI_Reduce", 0, {"recv": [8]}, {"send": [4]})
-    assert said(given) == [f"VERIFY MPI_REDUCE({r}): sendsize=4 < expected recvsize(0)=8" for r in range(3)]
+    assert said(given) == [
+        f"VERIFY MPI_REDUCE({r}): sendsize=4 < expected recvsize(0)=8" for r in range(3)
+    ]
 
 
 def test_calls_of_two_groups() -> None:
     given = [
-        replaced(call, function="MPI_Bcast") if call.group else call for call in between("MPI_Barrier", None, {}, {})
+        replaced(call, function="MPI_Bcast") if call.group else call
+        for call in between("MPI_Barrier", None, {}, {})
     ]
     assert said(given) == [
-        f"VERIFY MPI_BCAST({r}): call inconsistent with call to MPI_Barrier by 0 of the remote group" for r in range(3)
+        f"VERIFY MPI_BCAST({r}): call inconsistent with call to MPI_Barrier by 0 of the remote group"
+        for r in range(3)
     ]
 
 
@@ -339,23 +480,33 @@ def test_the_first_broken_rule_is_told_and_no_other() -> None:
 def test_sizes_of_objects_are_nobody_elses_affair() -> None:
     given = calls("MPI_Bcast[object]", root=1)
     assert check(given) == []
-    assert said(but(given, 2, root=0)) == ["VERIFY MPI_BCAST[OBJECT](2): root 0 inconsistent with root 1 of 0"]
+    assert said(but(given, 2, root=0)) == [
+        "VERIFY MPI_BCAST[OBJECT](2): root 0 inconsistent with root 1 of 0"
+    ]
     assert said(but(given, 0, function="MPI_Bcast")) == [
-        f"VERIFY MPI_BCAST[OBJECT]({r}): call inconsistent with call to MPI_Bcast by 0" for r in (1, 2)
+        f"VERIFY MPI_BCAST[OBJECT]({r}): call inconsistent with call to MPI_Bcast by 0"
+        for r in (1, 2)
     ]
 
 
 @pytest.mark.parametrize("form", ["MPI_I{}", "MPI_{}_init"])
-@pytest.mark.parametrize("function", [name for name in RIGHT if "_Comm_" not in name and "Intercomm" not in name])
+@pytest.mark.parametrize(
+    "function",
+    [name for name in RIGHT if "_Comm_" not in name and "Intercomm" not in name],
+)
 def test_forms_that_do_not_block_have_the_same_rules(form: str, function: str) -> None:
     other = form.format(function.removeprefix("MPI_"))
     other = "MPI_I" + other[5:].lower() if form.startswith("MPI_I") else other
     given = [replaced(call, function=other) for call in RIGHT[function]]
     assert check(given) == []
     if RIGHT[function][0].root is not None:
-        assert said(but(given, 2, root=2)) == [f"VERIFY {other.upper()}(2): root 2 inconsistent with root 1 of 0"]
+        assert said(but(given, 2, root=2)) == [
+            f"VERIFY {other.upper()}(2): root 2 inconsistent with root 1 of 0"
+        ]
     if RIGHT[function][0].op:
-        assert said(but(given, 2, op="x")) == [f"VERIFY {other.upper()}(2): op x inconsistent with op MPI_SUM of 0"]
+        assert said(but(given, 2, op="x")) == [
+            f"VERIFY {other.upper()}(2): op x inconsistent with op MPI_SUM of 0"
+        ]
     assert said(but(given, 1, function=function)) == [
         f"VERIFY {function.upper()}(1): call inconsistent with call to {other} by 0"
     ]
@@ -365,10 +516,12 @@ def test_a_call_that_is_wrong_in_itself_is_told_after_the_root_only() -> None:
     given = but(RIGHT["MPI_Gather"], 2, fault="no buffer", send=())
     assert said(given) == ["VERIFY MPI_GATHER(2): no buffer"]
     assert [violation.is_fault for violation in check(given)] == [True]
-    assert said(but(given, 2, root=2)) == ["VERIFY MPI_GATHER(2): root 2 inconsistent with root 1 of 0"]
-    assert said(but(RIGHT["MPI_Reduce_scatter"], 0, fault="no counts", recv=(), send=(), op="")) == [
-        "VERIFY MPI_REDUCE_SCATTER(0): no counts"
+    assert said(but(given, 2, root=2)) == [
+        "VERIFY MPI_GATHER(2): root 2 inconsistent with root 1 of 0"
     ]
+    assert said(
+        but(RIGHT["MPI_Reduce_scatter"], 0, fault="no counts", recv=(), send=(), op="")
+    ) == ["VERIFY MPI_REDUCE_SCATTER(0): no counts"]
 
 
 def test_a_group_of_strangers_is_the_operations_own_affair() -> None:
@@ -401,7 +554,15 @@ def test_error_classes(function: str, other: dict[str, Any], error: str) -> None
 
 def test_the_explanation_names_all_arguments() -> None:
     given = [
-        Call(function="MPI_Reduce", rank=0, root=2, op="MPI_SUM", datatype="int32", send=[8], where="a.py:3"),
+        Call(
+            function="MPI_Reduce",
+            rank=0,
+            root=2,
+            op="MPI_SUM",
+            datatype="int32",
+            send=[8],
+            where="a.py:3",
+        ),
         Call(function="MPI_Gatherv", rank=1, root=1, in_place=True, recv=[4, 8]),
         Call(function="MPI_Comm_create", rank=2, members=[1]),
         Call(function="MPI_Cart_create", rank=0, group=1, values={"dims": [2]}),
@@ -418,10 +579,18 @@ def test_the_explanation_names_all_arguments() -> None:
 
 def test_calls_travel_as_json() -> None:
     call = Call(
-        function="MPI_Cart_create", rank=2, group=1, root=-4, send=(8, 16), members=(0, 1), values={"dims": (2, 3)}
+        function="MPI_Cart_create",
+        rank=2,
+        group=1,
+        root=-4,
+        send=(8, 16),
+        members=(0, 1),
+        values={"dims": (2, 3)},
     )
     [back] = decode(memoryview(encode([call])))
-    assert back == replaced(call, send=[8, 16], recv=[], members=[0, 1], values={"dims": [2, 3]})
+    assert back == replaced(
+        call, send=[8, 16], recv=[], members=[0, 1], values={"dims": [2, 3]}
+    )
 
 
 def test_integers_of_other_types_travel() -> None:

@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from impi.protocol.semantics.errors import MPIException
-from impi.protocol.slots.machine import INLINE, KEPT_MESSAGES, KEPT_OCTETS, LocalObject, Machine, Parcel, SendSlot, Sent
+from impi.protocol.slots.machine import (
+    INLINE,
+    KEPT_MESSAGES,
+    KEPT_OCTETS,
+    LocalObject,
+    Machine,
+    Parcel,
+    SendSlot,
+    Sent,
+)
 from impi.protocol.slots.names import slot_key
 from impi.protocol.slots.packets import Packet, parse_packet
 
@@ -36,7 +45,9 @@ class World:
     def __init__(self, n: int) -> None:
         self.queues: dict[tuple[int, int], deque[bytes]] = defaultdict(deque)
         self.apart: list[bytes] = []
-        self.machines = [Machine(self._poster(rank), self._transmit, _NoPorts()) for rank in range(n)]
+        self.machines = [
+            Machine(self._poster(rank), self._transmit, _NoPorts()) for rank in range(n)
+        ]
         self.came: dict[tuple[int, int], list[Parcel]] = defaultdict(list)
         """By proc and number of an LCO: its messages, in order."""
 
@@ -48,11 +59,17 @@ class World:
         return _Moved()
 
     def create(self, rank: int, key: bytes = bytes(16)) -> LocalObject:
-        made = self.machines[rank].create(key, lambda parcel: self.came[rank, made.number].append(parcel))
+        made = self.machines[rank].create(
+            key, lambda parcel: self.came[rank, made.number].append(parcel)
+        )
         return made
 
-    def attach(self, rank: int, lco: LocalObject, world: int, other: LocalObject, slot: int = 0) -> None:
-        self.machines[rank].attach(lco, world, other.number, slot, slot_key(other.key, slot))
+    def attach(
+        self, rank: int, lco: LocalObject, world: int, other: LocalObject, slot: int = 0
+    ) -> None:
+        self.machines[rank].attach(
+            lco, world, other.number, slot, slot_key(other.key, slot)
+        )
 
     def carry(self, choose: Callable[[int], int] = lambda n: 0) -> None:
         """Deliver all packets, pairs in any order."""
@@ -61,8 +78,18 @@ class World:
             self.machines[world].handle(me, self.queues[me, world].popleft())
 
 
-def send(world: World, rank: int, lco: LocalObject, data: bytes, slot: int = 0, *, synchronous: bool = False) -> Sent:
-    return world.machines[rank].send(lco.send_slots[slot], 2 * 7, memoryview(data), synchronous=synchronous)
+def send(
+    world: World,
+    rank: int,
+    lco: LocalObject,
+    data: bytes,
+    slot: int = 0,
+    *,
+    synchronous: bool = False,
+) -> Sent:
+    return world.machines[rank].send(
+        lco.send_slots[slot], 2 * 7, memoryview(data), synchronous=synchronous
+    )
 
 
 def texts(parcels: list[Parcel]) -> list[bytes]:
@@ -129,7 +156,9 @@ def test_long_messages_stay_with_the_sender_until_they_are_wanted() -> None:
     assert sent.test()
 
 
-@pytest.mark.parametrize(("size", "fit"), [(1, KEPT_MESSAGES), (INLINE, KEPT_OCTETS // INLINE)])
+@pytest.mark.parametrize(
+    ("size", "fit"), [(1, KEPT_MESSAGES), (INLINE, KEPT_OCTETS // INLINE)]
+)
 def test_what_is_kept_has_a_bound(size: int, fit: int) -> None:
     world, sender, receiver = channel()
     sent = [send(world, 0, sender, bytes(size)) for _ in range(fit + 2)]
@@ -156,7 +185,10 @@ def test_a_freed_lco_tells_how_much_was_received() -> None:
         world.machines[1].take(parcel)
     world.machines[1].free(receiver)
     world.carry()
-    with pytest.raises(MPIException, match="that LCO was freed; of 6 messages sent there, 2 were received"):
+    with pytest.raises(
+        MPIException,
+        match="that LCO was freed; of 6 messages sent there, 2 were received",
+    ):
         waiting.test()
     with pytest.raises(MPIException, match="that LCO was freed"):
         send(world, 0, sender, b"x")
@@ -184,7 +216,8 @@ def test_a_key_opens_its_own_slot_only() -> None:
     world, sender, receiver = channel()
     world.machines[1].add_receive_slots(receiver, 2)
     machine = world.machines[0]
-    machine.attach(sender, 1, receiver.number, 1, slot_key(receiver.key, 0))  # the key of another slot
+    # The key of another slot
+    machine.attach(sender, 1, receiver.number, 1, slot_key(receiver.key, 0))
     machine.attach(sender, 1, receiver.number, 1, bytes(16))
     sent = [send(world, 0, sender, b"x", slot) for slot in (1, 2)]
     world.carry()
@@ -201,7 +234,9 @@ def test_numbers_of_another_proc_are_worth_nothing() -> None:
     world.machines[1].add_receive_slots(receiver, 1)
     world.attach(0, sender, 1, receiver)
     world.carry()
-    world.machines[1].handle(2, Packet(3, number=sender.send_slots[0].number, nbytes=1, data=b"!").octets())
+    world.machines[1].handle(
+        2, Packet(3, number=sender.send_slots[0].number, nbytes=1, data=b"!").octets()
+    )
     assert world.came[1, 1] == []
 
 
@@ -235,11 +270,16 @@ def test_any_octets_are_a_packet_or_refused(octets: bytes) -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_any_graph_of_slots_delivers_each_message_once_and_in_order(data: st.DataObject) -> None:
+def test_any_graph_of_slots_delivers_each_message_once_and_in_order(
+    data: st.DataObject,
+) -> None:
     draw = data.draw
     procs = draw(st.integers(1, 4))
     world = World(procs)
-    lcos = [(rank := draw(st.integers(0, procs - 1)), world.create(rank)) for _ in range(draw(st.integers(1, 5)))]
+    lcos = [
+        (rank := draw(st.integers(0, procs - 1)), world.create(rank))
+        for _ in range(draw(st.integers(1, 5)))
+    ]
     due: dict[tuple[int, int, int, int, int], list[bytes]] = defaultdict(list)
     """By receiving LCO (proc, number), receive slot, sending LCO (index), send slot."""
     sends: list[Sent] = []

@@ -8,14 +8,24 @@ import pytest
 from impi.base.errors import LocalProtocolError, StartupError, UsageError
 from impi.protocol.job import LONG8_VERSION
 from impi.protocol.startup.agree import agree_on_job, agree_on_version
-from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.protocol.startup.facts import (
+    ClientFacts,
+    HostFacts,
+    ProcFacts,
+    encode_facts,
+    encode_versions,
+)
 from impi.protocol.wire import Label, addresses
 
 Maker = Callable[..., ClientFacts]
 
 
-def collate(*clients: ClientFacts, versions: tuple[tuple[int, int], ...] = ((0, 0),)) -> dict[int, bytes]:
-    values: dict[int, bytes] = {Label.C_VERSION: encode_versions(versions) * len(clients)}
+def collate(
+    *clients: ClientFacts, versions: tuple[tuple[int, int], ...] = ((0, 0),)
+) -> dict[int, bytes]:
+    values: dict[int, bytes] = {
+        Label.C_VERSION: encode_versions(versions) * len(clients)
+    }
     for facts in clients:
         for label, data in encode_facts(facts):
             values[label] = values.get(label, b"") + data
@@ -56,9 +66,23 @@ def test_the_example_of_2_3_4(facts_of: Maker) -> None:
 @pytest.mark.clause("2.3.5")
 def test_minima_and_defaults(facts_of: Maker) -> None:
     a = facts_of(0, (1, 1), datalen=8000, tag_ub=40000, ackmark=9, hiwater=10)
-    b = facts_of(1, (1,), datalen=4000, tag_ub=2**31 - 1, ackmark=2, hiwater=50, xsize=1024, maxlinear=4)
+    b = facts_of(
+        1,
+        (1,),
+        datalen=4000,
+        tag_ub=2**31 - 1,
+        ackmark=2,
+        hiwater=50,
+        xsize=1024,
+        maxlinear=4,
+    )
     job = agree_on_job(2, collate(a, b))
-    assert (job.maxdatalen, job.tag_ub, job.ackmark, job.hiwater) == (4000, 40000, 2, 10)
+    assert (job.maxdatalen, job.tag_ub, job.ackmark, job.hiwater) == (
+        4000,
+        40000,
+        2,
+        10,
+    )
     assert (job.xsize, job.maxlinear) == (1024, 4)
 
 
@@ -70,7 +94,9 @@ def test_the_lowest_values_that_are_allowed(facts_of: Maker) -> None:
 
 
 def test_chosen_values(facts_of: Maker) -> None:
-    job = agree_on_job(2, collate(*(facts_of(c, xsize=0, maxlinear=2**31 - 1) for c in (0, 1))))
+    job = agree_on_job(
+        2, collate(*(facts_of(c, xsize=0, maxlinear=2**31 - 1) for c in (0, 1)))
+    )
     assert (job.xsize, job.maxlinear) == (0, 2**31 - 1)
 
 
@@ -81,25 +107,46 @@ def test_a_host_without_processes_is_only_a_host(facts_of: Maker) -> None:
 
 def test_ipv6(facts_of: Maker) -> None:
     here = addresses.from_text("fd00::5")
-    job = agree_on_job(1, collate(ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, -(2**63)),)),))))
+    job = agree_on_job(
+        1,
+        collate(ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, -(2**63)),)),))),
+    )
     assert job.hosts[0].ipv6 == here
     assert job.procs[0].pid == -(2**63)
 
 
 BROKEN = [
     ({Label.C_NHOSTS: uint4(0, 1)}, "client 0: C_NHOSTS is 0"),
-    ({Label.C_NHOSTS: uint4(2**32 - 1, 2**32 - 1)}, "H_IPV6 has 48 octets, but 8589934590 hosts"),
+    (
+        {Label.C_NHOSTS: uint4(2**32 - 1, 2**32 - 1)},
+        "H_IPV6 has 48 octets, but 8589934590 hosts",
+    ),
     ({Label.C_NHOSTS: uint4(2, 2)}, "H_IPV6 has 48 octets, but 4 hosts make 64"),
     ({Label.C_NHOSTS: uint4(2)}, "C_NHOSTS has 4 octets, but 2 clients make 8"),
     ({Label.C_NPROCS: uint4(3, 0)}, "client 1: C_NPROCS is 0"),
-    ({Label.C_NPROCS: uint4(4, 1)}, "client 0: C_NPROCS says 4 processes, but its hosts .* have 3"),
-    ({Label.C_NPROCS: uint4(2**32 - 1, 1), Label.H_NPROCS: uint4(2**32 - 2, 1, 1)}, "P_PID has 32 octets"),
+    (
+        {Label.C_NPROCS: uint4(4, 1)},
+        "client 0: C_NPROCS says 4 processes, but its hosts .* have 3",
+    ),
+    (
+        {Label.C_NPROCS: uint4(2**32 - 1, 1), Label.H_NPROCS: uint4(2**32 - 2, 1, 1)},
+        "P_PID has 32 octets",
+    ),
     ({Label.C_DATALEN: uint4(1, 0)}, "client 1: C_DATALEN is 0"),
-    ({Label.C_TAGUB: int4(32766, 40000)}, "client 0: C_TAGUB is 32766, but must be 32767 to 2147483647"),
+    (
+        {Label.C_TAGUB: int4(32766, 40000)},
+        "client 0: C_TAGUB is 32766, but must be 32767 to 2147483647",
+    ),
     ({Label.C_TAGUB: int4(40000, -1)}, "client 1: C_TAGUB is -1"),
-    ({Label.C_COLL_XSIZE: int4(-1, 1023)}, "client 0 has C_COLL_XSIZE 1024 and client 1 has 1023"),
+    (
+        {Label.C_COLL_XSIZE: int4(-1, 1023)},
+        "client 0 has C_COLL_XSIZE 1024 and client 1 has 1023",
+    ),
     ({Label.C_COLL_XSIZE: int4(-1, -2)}, "client 1: C_COLL_XSIZE is -2"),
-    ({Label.C_COLL_MAXLINEAR: int4(5, -1)}, "client 0 has C_COLL_MAXLINEAR 5 and client 1 has 4"),
+    (
+        {Label.C_COLL_MAXLINEAR: int4(5, -1)},
+        "client 0 has C_COLL_MAXLINEAR 5 and client 1 has 4",
+    ),
     ({Label.H_IPV6: bytes(47)}, "H_IPV6 has 47"),
     ({Label.H_IPV6: bytes(32) + b"\1" * 16}, "client 0: a host advertises no address"),
     ({Label.H_PORT: uint4(1, 2)}, "H_PORT has 8 octets, but 3 hosts make 12"),
@@ -118,7 +165,9 @@ BROKEN = [
 
 @pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(("values", "message"), BROKEN)
-def test_what_makes_no_job(facts_of: Maker, values: dict[int, bytes], message: str) -> None:
+def test_what_makes_no_job(
+    facts_of: Maker, values: dict[int, bytes], message: str
+) -> None:
     """Client 0 has hosts of 1 and 2 processes, client 1 one of 1; then some labels are replaced."""
     good = collate(facts_of(0, (1, 2)), facts_of(1, (1,)))
     assert agree_on_job(2, good)
@@ -166,7 +215,9 @@ def test_the_versions_of_the_clauses_example() -> None:
         (versions((0, 0), (0, 2), (1, 0), (0, 0), (0, 1), (1, 1)), 2, (0, 0)),
     ],
 )
-def test_highest_common_version(data: bytes, nclients: int, version: tuple[int, int]) -> None:
+def test_highest_common_version(
+    data: bytes, nclients: int, version: tuple[int, int]
+) -> None:
     assert agree_on_version(data, nclients) == version
 
 
@@ -178,7 +229,11 @@ def test_highest_common_version(data: bytes, nclients: int, version: tuple[int, 
         (versions((0, 1), (0, 0)), 1, "client 0: does not offer version 0.0 first"),
         (versions((0, 0), (0, 1), (1, 0)), 2, "1 of 2 clients"),
         (versions((0, 0), (0, 0)), 1, "2 of 1 clients"),
-        (versions((0, 0), (0, 0), (1, 0), (0, 1)), 2, "client 1: offers versions that do not ascend"),
+        (
+            versions((0, 0), (0, 0), (1, 0), (0, 1)),
+            2,
+            "client 1: offers versions that do not ascend",
+        ),
         (versions((0, 0), (0, 1), (0, 1)), 1, "do not ascend"),
         (versions((0, 0)) + b"\0", 1, "8 octets"),
     ],
@@ -205,7 +260,9 @@ def test_broken_versions(data: bytes, nclients: int, message: str) -> None:
         {"verify": -1},
     ],
 )
-def test_values_that_a_user_may_not_choose(facts_of: Maker, values: dict[str, int]) -> None:
+def test_values_that_a_user_may_not_choose(
+    facts_of: Maker, values: dict[str, int]
+) -> None:
     with pytest.raises(UsageError, match=str(next(iter(values.values())))):
         facts_of(0, **values)
 

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from impi.base.errors import ImpiError, JobError, LocalProtocolError, PeerError, StartupError, UsageError
+from impi.base.errors import (
+    ImpiError,
+    JobError,
+    LocalProtocolError,
+    PeerError,
+    StartupError,
+    UsageError,
+)
 from impi.base.records import replaced
 from impi.protocol.job import ALTERNATIVES, LAZY_VERSION, STRICT_VERSION, TUNED_VERSION
 from impi.protocol.options import ClientOptions
@@ -27,9 +34,22 @@ from impi.protocol.startup.client import (
     Unused,
     versions_to_offer,
 )
-from impi.protocol.startup.facts import ClientFacts, HostFacts, ProcFacts, encode_facts, encode_versions
+from impi.protocol.startup.facts import (
+    ClientFacts,
+    HostFacts,
+    ProcFacts,
+    encode_facts,
+    encode_versions,
+)
 from impi.protocol.startup.server import ServerMachine
-from impi.protocol.wire import Command, CommandReader, Label, OwnLabel, encode_command, encode_loss
+from impi.protocol.wire import (
+    Command,
+    CommandReader,
+    Label,
+    OwnLabel,
+    encode_command,
+    encode_loss,
+)
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -49,14 +69,20 @@ def broadcast(label: int, mask: int, data: bytes = b"") -> bytes:
     return encode_command(Command.COLL, struct.pack(">iI", label, mask) + data)
 
 
-def joined(rank: int = 0, nclients: int = 2, versions: tuple[tuple[int, int], ...] = ALL_VERSIONS) -> ClientMachine:
+def joined(
+    rank: int = 0,
+    nclients: int = 2,
+    versions: tuple[tuple[int, int], ...] = ALL_VERSIONS,
+) -> ClientMachine:
     machine = ClientMachine(rank, NONE, versions)
     assert machine.receive_data(CHOSE_NONE + size(nclients)) == [Joined(nclients)]
     machine.data_to_send()
     return machine
 
 
-def rendezvous(machines: list[ClientMachine], facts: list[ClientFacts], credentials: Credentials) -> list[Negotiated]:
+def rendezvous(
+    machines: list[ClientMachine], facts: list[ClientFacts], credentials: Credentials
+) -> list[Negotiated]:
     """Our own server between our own clients, in memory."""
     server = ServerMachine(len(machines), credentials)
     jobs: dict[int, Negotiated] = {}
@@ -75,18 +101,30 @@ def rendezvous(machines: list[ClientMachine], facts: list[ClientFacts], credenti
 
 @pytest.mark.parametrize("credentials", [NONE, KEY, BOTH])
 @pytest.mark.parametrize("nclients", [1, 2, 5, 32])
-def test_all_come_to_the_same_job(facts_of: Maker, nclients: int, credentials: Credentials) -> None:
+def test_all_come_to_the_same_job(
+    facts_of: Maker, nclients: int, credentials: Credentials
+) -> None:
     machines = [ClientMachine(rank, credentials) for rank in range(nclients)]
-    jobs = rendezvous(machines, [facts_of(c, (1, 2)) for c in range(nclients)], credentials)
+    jobs = rendezvous(
+        machines, [facts_of(c, (1, 2)) for c in range(nclients)], credentials
+    )
     assert len(jobs) == nclients
     assert jobs == [jobs[0]] * nclients
     job = jobs[0].job
-    assert (job.nclients, len(job.hosts), len(job.procs)) == (nclients, 2 * nclients, 3 * nclients)
+    assert (job.nclients, len(job.hosts), len(job.procs)) == (
+        nclients,
+        2 * nclients,
+        3 * nclients,
+    )
     assert (job.version, job.long_size) == (TUNED_VERSION, 8)
 
 
 def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
-    machines = [ClientMachine(0, NONE), ClientMachine(1, NONE, STRICT_VERSIONS), ClientMachine(2, NONE)]
+    machines = [
+        ClientMachine(0, NONE),
+        ClientMachine(1, NONE, STRICT_VERSIONS),
+        ClientMachine(2, NONE),
+    ]
     jobs = rendezvous(machines, [facts_of(c) for c in range(3)], NONE)
     assert {(j.job.version, j.job.long_size) for j in jobs} == {(STRICT_VERSION, 4)}
 
@@ -100,27 +138,39 @@ def test_one_strict_client_makes_a_strict_job(facts_of: Maker) -> None:
         ({"lazy": True}, LAZY_VERSIONS),
     ],
 )
-def test_options_stand_for_versions(option: dict[str, object], expected: tuple[tuple[int, int], ...]) -> None:
-    options = made(ClientOptions, rank=0, server="localhost:1", argv=("program",), **option)
+def test_options_stand_for_versions(
+    option: dict[str, object], expected: tuple[tuple[int, int], ...]
+) -> None:
+    options = made(
+        ClientOptions, rank=0, server="localhost:1", argv=("program",), **option
+    )
     assert versions_to_offer(options) == expected
 
 
 @pytest.mark.parametrize(
     ("others", "version"),
-    [(LAZY_VERSIONS, LAZY_VERSION), (ALL_VERSIONS, TUNED_VERSION), (RESILIENT_VERSIONS, TUNED_VERSION)],
+    [
+        (LAZY_VERSIONS, LAZY_VERSION),
+        (ALL_VERSIONS, TUNED_VERSION),
+        (RESILIENT_VERSIONS, TUNED_VERSION),
+    ],
 )
 def test_a_job_is_lazy_if_all_clients_are(
     facts_of: Maker, others: tuple[tuple[int, int], ...], version: tuple[int, int]
 ) -> None:
     machines = [ClientMachine(0, NONE, LAZY_VERSIONS), ClientMachine(1, NONE, others)]
     jobs = rendezvous(machines, [facts_of(c) for c in range(2)], NONE)
-    assert {(j.job.version, j.job.is_lazy) for j in jobs} == {(version, version == LAZY_VERSION)}
+    assert {(j.job.version, j.job.is_lazy) for j in jobs} == {
+        (version, version == LAZY_VERSION)
+    }
 
 
 # Programs that end without MPI
 
 
-def passing(machines: list[ClientMachine], facts: dict[int, ClientFacts]) -> list[ClientEvent]:
+def passing(
+    machines: list[ClientMachine], facts: dict[int, ClientFacts]
+) -> list[ClientEvent]:
     """Our own server; the clients without facts submit nothing."""
     server = ServerMachine(len(machines), NONE)
     for conn in range(len(machines)):
@@ -165,9 +215,12 @@ def test_a_client_that_submits_nothing_learns_that_others_wait() -> None:
     machine = joined()
     machine.submit_nothing()
     assert machine.data_to_send() == DONE
-    assert machine.receive_data(broadcast(0x7FFFFFF0, 2)) == []  # not understood (2.3.5)
+    # Not understood (2.3.5)
+    assert machine.receive_data(broadcast(0x7FFFFFF0, 2)) == []
     with pytest.raises(StartupError, match="other clients wait for it"):
-        machine.receive_data(broadcast(Label.C_VERSION, 2, encode_versions(ALL_VERSIONS)))
+        machine.receive_data(
+            broadcast(Label.C_VERSION, 2, encode_versions(ALL_VERSIONS))
+        )
 
 
 def test_nothing_is_submitted_once_and_after_all_have_joined() -> None:
@@ -186,12 +239,16 @@ def test_nothing_is_submitted_once_and_after_all_have_joined() -> None:
 @pytest.mark.clause("2.3.3")
 @pytest.mark.parametrize(("credentials", "mask"), [(NONE, 1), (KEY, 2), (BOTH, 3)])
 def test_it_begins_with_its_mask(credentials: Credentials, mask: int) -> None:
-    assert ClientMachine(0, credentials).data_to_send() == b"AUTH\0\0\0\4" + mask.to_bytes(4, "big")
+    assert ClientMachine(
+        0, credentials
+    ).data_to_send() == b"AUTH\0\0\0\4" + mask.to_bytes(4, "big")
 
 
 @pytest.mark.clause("2.3.3")
 @pytest.mark.clause("2.3.4")
-@pytest.mark.parametrize(("which", "answer"), [(0, b""), (1, (5678).to_bytes(8, "big"))])
+@pytest.mark.parametrize(
+    ("which", "answer"), [(0, b""), (1, (5678).to_bytes(8, "big"))]
+)
 def test_it_follows_the_servers_choice(which: int, answer: bytes) -> None:
     machine = ClientMachine(3, BOTH)
     machine.data_to_send()
@@ -216,8 +273,13 @@ def test_one_label_at_a_time(facts_of: Maker) -> None:
     machine = joined(nclients=1)
     facts = facts_of(0, (1, 3))
     machine.submit(facts)
-    for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts)]:
-        assert machine.data_to_send() == encode_command(Command.COLL, label.to_bytes(4, "big") + data)
+    for label, data in [
+        (Label.C_VERSION, encode_versions(ALL_VERSIONS)),
+        *encode_facts(facts),
+    ]:
+        assert machine.data_to_send() == encode_command(
+            Command.COLL, label.to_bytes(4, "big") + data
+        )
         assert machine.data_to_send() == b""
         assert machine.receive_data(broadcast(label, 1, data)) == []
     assert machine.data_to_send() == DONE
@@ -230,12 +292,21 @@ def test_one_label_at_a_time(facts_of: Maker) -> None:
 
 @pytest.mark.clause("2.3.2")
 @pytest.mark.clause("2.3.5")
-def test_unknown_commands_and_labels_are_skipped_in_every_phase(facts_of: Maker) -> None:
-    noise = encode_command(0x58585858, b"abc") + broadcast(0x1777, 2, b"theirs") + broadcast(0x7000, 0)
+def test_unknown_commands_and_labels_are_skipped_in_every_phase(
+    facts_of: Maker,
+) -> None:
+    noise = (
+        encode_command(0x58585858, b"abc")
+        + broadcast(0x1777, 2, b"theirs")
+        + broadcast(0x7000, 0)
+    )
     machine = joined(nclients=1)
     assert machine.receive_data(noise) == []
     machine.submit(facts_of(0))
-    for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts_of(0))]:
+    for label, data in [
+        (Label.C_VERSION, encode_versions(ALL_VERSIONS)),
+        *encode_facts(facts_of(0)),
+    ]:
         assert machine.receive_data(broadcast(label, 1, data) + noise) == []
     assert len(machine.receive_data(DONE)) == 1
     assert machine.receive_data(encode_command(0x58585858, b"print this")) == []
@@ -248,7 +319,10 @@ def test_any_split_gives_the_same_job(cuts: list[int]) -> None:
     heard = CHOSE_NONE + size(1)
     later = b"".join(
         broadcast(label, 1, data)
-        for label, data in [(Label.C_VERSION, encode_versions(ALL_VERSIONS)), *encode_facts(facts)]
+        for label, data in [
+            (Label.C_VERSION, encode_versions(ALL_VERSIONS)),
+            *encode_facts(facts),
+        ]
     )
     outcomes = []
     for wanted in ([], cuts):
@@ -267,7 +341,7 @@ def test_any_split_gives_the_same_job(cuts: list[int]) -> None:
     assert len(outcomes[0][0]) == 2
 
 
-# What ends it
+# The end of start-up
 
 
 @pytest.mark.clause("2.2.2")
@@ -277,7 +351,10 @@ def test_no_client_has_this_number(rank: int) -> None:
         ClientMachine(rank, NONE)
 
 
-@pytest.mark.parametrize("versions", [(), (TUNED_VERSION,), (STRICT_VERSION, STRICT_VERSION), ((0, 0), (2, 0), (1, 0))])
+@pytest.mark.parametrize(
+    "versions",
+    [(), (TUNED_VERSION,), (STRICT_VERSION, STRICT_VERSION), ((0, 0), (2, 0), (1, 0))],
+)
 def test_versions_that_cannot_be_offered(versions: tuple[tuple[int, int], ...]) -> None:
     with pytest.raises(LocalProtocolError):
         ClientMachine(0, NONE, versions)
@@ -305,7 +382,9 @@ def test_versions_that_cannot_be_offered(versions: tuple[tuple[int, int], ...]) 
         (NONE, CHOSE_NONE + size(2) + broadcast(0x1000, 3)),
     ],
 )
-def test_servers_that_break_the_protocol(credentials: Credentials, answer: bytes) -> None:
+def test_servers_that_break_the_protocol(
+    credentials: Credentials, answer: bytes
+) -> None:
     with pytest.raises(PeerError):
         ClientMachine(0, credentials).receive_data(answer)
 
@@ -326,7 +405,11 @@ VERSIONS_OF_TWO = encode_versions(STRICT_VERSIONS) * 2
             StartupError,
             "client 1: did not contribute the mandatory C_VERSION",
         ),
-        (broadcast(0x1000, 0b10, VERSIONS_OF_TWO), PeerError, "without what this client submitted"),
+        (
+            broadcast(0x1000, 0b10, VERSIONS_OF_TWO),
+            PeerError,
+            "without what this client submitted",
+        ),
         (broadcast(0x1000, 0b111, VERSIONS_OF_TWO), PeerError, "do not exist"),
         (broadcast(0x1000, 0b11, b""), StartupError, "0 of 2 clients"),
         (broadcast(0x1100, 0b11, bytes(8)), PeerError, "not its turn"),
@@ -335,7 +418,9 @@ VERSIONS_OF_TWO = encode_versions(STRICT_VERSIONS) * 2
         (DONE, PeerError, "wrong place"),
     ],
 )
-def test_broadcasts_that_make_no_job(facts_of: Maker, heard: bytes, error: type[ImpiError], message: str) -> None:
+def test_broadcasts_that_make_no_job(
+    facts_of: Maker, heard: bytes, error: type[ImpiError], message: str
+) -> None:
     machine = joined()
     machine.submit(facts_of(0))
     with pytest.raises(error, match=message):
@@ -351,7 +436,9 @@ def test_three_missing_clients_are_all_named(facts_of: Maker) -> None:
 
 def test_contradictions_are_found_at_the_end(facts_of: Maker) -> None:
     machines = [ClientMachine(rank, NONE) for rank in range(2)]
-    with pytest.raises(StartupError, match="client 0 has C_COLL_XSIZE 1024 and client 1 has 5"):
+    with pytest.raises(
+        StartupError, match="client 0 has C_COLL_XSIZE 1024 and client 1 has 5"
+    ):
         rendezvous(machines, [facts_of(0), facts_of(1, xsize=5)], NONE)
 
 
@@ -361,10 +448,22 @@ Choices = list[dict[str, object]]
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ([{"verify": 2}, {}, {}], "only client 0 has IMPI_VERIFY: start all clients with the same, or none"),
-        ([{}, {"verify": 1}, {"verify": 1}], "only clients 1, 2 have IMPI_VERIFY: start all clients with the same, or"),
-        ([{"verify": 1}, {"verify": 1}, {"verify": 3}], "client 0 has IMPI_VERIFY=1 and client 2 has IMPI_VERIFY=3: "),
-        ([{}, {"collectives": ("scatter=masters",)}, {}], "only client 1 has --collectives: start all"),
+        (
+            [{"verify": 2}, {}, {}],
+            "only client 0 has IMPI_VERIFY: start all clients with the same, or none",
+        ),
+        (
+            [{}, {"verify": 1}, {"verify": 1}],
+            "only clients 1, 2 have IMPI_VERIFY: start all clients with the same, or",
+        ),
+        (
+            [{"verify": 1}, {"verify": 1}, {"verify": 3}],
+            "client 0 has IMPI_VERIFY=1 and client 2 has IMPI_VERIFY=3: ",
+        ),
+        (
+            [{}, {"collectives": ("scatter=masters",)}, {}],
+            "only client 1 has --collectives: start all",
+        ),
         (
             [
                 {"collectives": ("scatter=masters",)},
@@ -374,7 +473,11 @@ Choices = list[dict[str, object]]
             "only client 2 has IMPI_VERIFY",
         ),
         (
-            [{"collectives": ALTERNATIVES[:1]}, {"collectives": ALTERNATIVES[:2]}, {"collectives": ALTERNATIVES[:1]}],
+            [
+                {"collectives": ALTERNATIVES[:1]},
+                {"collectives": ALTERNATIVES[:2]},
+                {"collectives": ALTERNATIVES[:1]},
+            ],
             "client 0 has --collectives scatter=masters and client 1 has --collectives scatter=masters,allgatherv=g",
         ),
     ],
@@ -383,26 +486,42 @@ def test_choices_that_differ(facts_of: Maker, choices: Choices, message: str) ->
     for first in range(3):  # whoever hears it first
         order = [first, *(rank for rank in range(3) if rank != first)]
         with pytest.raises(StartupError, match=message):
-            rendezvous([ClientMachine(r, NONE) for r in order], [facts_of(r, **choices[r]) for r in order], NONE)
+            rendezvous(
+                [ClientMachine(r, NONE) for r in order],
+                [facts_of(r, **choices[r]) for r in order],
+                NONE,
+            )
 
 
 def test_choices_that_agree(facts_of: Maker) -> None:
     chosen = {"verify": 2, "collectives": ALTERNATIVES[:0:-1]}
-    jobs = rendezvous([ClientMachine(r, NONE) for r in range(2)], [facts_of(r, **chosen) for r in range(2)], NONE)
-    assert [(j.job.verify, j.job.collectives) for j in jobs] == [(2, ALTERNATIVES[1:])] * 2
+    jobs = rendezvous(
+        [ClientMachine(r, NONE) for r in range(2)],
+        [facts_of(r, **chosen) for r in range(2)],
+        NONE,
+    )
+    assert [(j.job.verify, j.job.collectives) for j in jobs] == [
+        (2, ALTERNATIVES[1:])
+    ] * 2
     assert jobs[0].job.from_json(jobs[0].job.to_json()) == jobs[0].job
 
 
 def test_choices_that_do_not_exist(facts_of: Maker) -> None:
-    with pytest.raises(LocalProtocolError, match=r"there are no such collectives: .*'scatter=slaves'"):
+    with pytest.raises(
+        LocalProtocolError, match=r"there are no such collectives: .*'scatter=slaves'"
+    ):
         facts_of(0, collectives=(ALTERNATIVES[0], "scatter=slaves"))
 
 
-def test_a_reading_of_the_specification_may_be_that_of_a_silent_client(facts_of: Maker) -> None:
+def test_a_reading_of_the_specification_may_be_that_of_a_silent_client(
+    facts_of: Maker,
+) -> None:
     facts = facts_of(0, collectives=ALTERNATIVES[:1])
     labels = zip(encode_facts(facts), encode_facts(facts_of(1)), strict=True)
     heard = broadcast(Label.C_VERSION, 0b11, encode_versions(ALL_VERSIONS) * 2)
-    heard += b"".join(broadcast(label, 0b11, mine + theirs) for (label, mine), (_, theirs) in labels)
+    heard += b"".join(
+        broadcast(label, 0b11, mine + theirs) for (label, mine), (_, theirs) in labels
+    )
     machine = joined()
     machine.submit(facts)
     heard += broadcast(OwnLabel.C_COLLECTIVES, 0b01, bytes([0, 0, 0, 1])) + DONE
@@ -413,7 +532,14 @@ def test_a_reading_of_the_specification_may_be_that_of_a_silent_client(facts_of:
 
 @pytest.mark.parametrize(
     ("mask", "data"),
-    [(0b11, bytes(8)), (0b01, bytes(4)), (0b10, bytes(3)), (0b110, bytes(8)), (0, b""), (0b10, bytes(8))],
+    [
+        (0b11, bytes(8)),
+        (0b01, bytes(4)),
+        (0b10, bytes(3)),
+        (0b110, bytes(8)),
+        (0, b""),
+        (0b10, bytes(8)),
+    ],
 )
 def test_choices_that_nobody_submitted(mask: int, data: bytes, facts_of: Maker) -> None:
     machine = joined()
@@ -435,8 +561,14 @@ def test_the_words_of_the_clause_for_a_wrong_key() -> None:
 
 
 def test_who_sends_no_key_in_clear_hears_how_to() -> None:
-    said = str(ClientMachine(1, Credentials((Method.CHALLENGE,), 0, b"secret"), nonce=bytes(NONCE_SIZE)).eof())
-    assert said.endswith("To a server that knows IMPI_AUTH_KEY in clear only, -auth 1 sends it.")
+    said = str(
+        ClientMachine(
+            1, Credentials((Method.CHALLENGE,), 0, b"secret"), nonce=bytes(NONCE_SIZE)
+        ).eof()
+    )
+    assert said.endswith(
+        "To a server that knows IMPI_AUTH_KEY in clear only, -auth 1 sends it."
+    )
 
 
 def test_the_end_in_each_phase(facts_of: Maker) -> None:
@@ -463,17 +595,24 @@ def test_the_end_while_the_job_runs(facts_of: Maker) -> None:
 def test_a_resilient_job_hears_of_losses(facts_of: Maker) -> None:
     machines = [ClientMachine(rank, NONE, RESILIENT_VERSIONS) for rank in range(2)]
     machines[0].lose((0,), "too early: this job does not run yet")
-    jobs = rendezvous(machines, [replaced(facts_of(rank), resilient=True) for rank in range(2)], NONE)
+    jobs = rendezvous(
+        machines, [replaced(facts_of(rank), resilient=True) for rank in range(2)], NONE
+    )
     assert all(each.job.is_resilient for each in jobs)
     machines[0].lose((0,), "rank 0 of this client was ended")
     told = encode_loss(0, (0,), "rank 0 of this client was ended")
     assert machines[0].data_to_send() == told
-    assert machines[1].receive_data(told) == [Lost(0, (0,), "rank 0 of this client was ended")]
+    assert machines[1].receive_data(told) == [
+        Lost(0, (0,), "rank 0 of this client was ended")
+    ]
 
 
 def test_a_resilient_client_needs_resilient_clients(facts_of: Maker) -> None:
     machines = [ClientMachine(0, NONE, RESILIENT_VERSIONS), ClientMachine(1, NONE)]
-    with pytest.raises(StartupError, match="--resilient needs all clients of ours, each with --resilient"):
+    with pytest.raises(
+        StartupError,
+        match="--resilient needs all clients of ours, each with --resilient",
+    ):
         rendezvous(machines, [replaced(facts_of(0), resilient=True), facts_of(1)], NONE)
 
 
@@ -494,7 +633,9 @@ def test_too_many_processes_for_one_command() -> None:
     here = bytes(12) + b"\x0a\0\0\1"
     machine = joined()
     with pytest.raises(UsageError, match="P_IPV6"):
-        machine.submit(ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),) * 262144),)))
+        machine.submit(
+            ClientFacts(hosts=(HostFacts(here, 1, (ProcFacts(here, 1),) * 262144),))
+        )
 
 
 @given(st.binary(max_size=80))
@@ -509,7 +650,11 @@ def test_any_octets_are_understood_or_refused(data: bytes) -> None:
 
 @pytest.mark.clause("2.3.5")
 @pytest.mark.parametrize(
-    ("offer", "name"), [({"verify": 1}, "IMPI_VERIFY"), ({"collectives": ALTERNATIVES[:1]}, "--collectives")]
+    ("offer", "name"),
+    [
+        ({"verify": 1}, "IMPI_VERIFY"),
+        ({"collectives": ALTERNATIVES[:1]}, "--collectives"),
+    ],
 )
 def test_a_server_that_keeps_back_a_label_that_a_choice_needs(
     facts_of: Maker, offer: dict[str, object], name: str
@@ -521,7 +666,9 @@ def test_a_server_that_keeps_back_a_label_that_a_choice_needs(
 
 @pytest.mark.clause("2.3.5")
 def test_a_server_that_keeps_back_what_nobody_needs(facts_of: Maker) -> None:
-    assert _behind_a_server_that_drops(facts_of(0, software=bytes([3, 11, 1, 26]))).job.software == ((),)
+    assert _behind_a_server_that_drops(
+        facts_of(0, software=bytes([3, 11, 1, 26]))
+    ).job.software == ((),)
 
 
 def _behind_a_server_that_drops(facts: ClientFacts) -> Negotiated:
@@ -544,6 +691,8 @@ def _without_own_labels(octets: bytes) -> bytes:
     reader.receive_data(octets)
     while (command := reader.next_command()) is not None:
         name, payload = command
-        if not (name == Command.COLL and int.from_bytes(payload[:4], "big") in set(OwnLabel)):
+        if not (
+            name == Command.COLL and int.from_bytes(payload[:4], "big") in set(OwnLabel)
+        ):
             kept += encode_command(Command(name), payload)
     return kept

@@ -1,4 +1,4 @@
-"""What the server does with labels it does not know (IMPI 2.3.5)."""
+"""The server and labels that it does not know (IMPI 2.3.5)."""
 
 import pytest
 from hypothesis import given
@@ -45,12 +45,18 @@ def test_a_client_that_waits_for_its_broadcast_is_not_passed_over() -> None:
 
 
 LABELS = st.lists(
-    st.dictionaries(st.integers(-(2**31), 2**31 - 1), st.binary(max_size=9), max_size=6), min_size=1, max_size=5
+    st.dictionaries(
+        st.integers(-(2**31), 2**31 - 1), st.binary(max_size=9), max_size=6
+    ),
+    min_size=1,
+    max_size=5,
 )
 
 
 @given(LABELS, st.randoms(use_true_random=False))
-def test_any_interleaving_gives_the_same_broadcasts(contributions: list[dict[int, bytes]], random: object) -> None:
+def test_any_interleaving_gives_the_same_broadcasts(
+    contributions: list[dict[int, bytes]], random: object
+) -> None:
     collector = Collector(len(contributions))
     queues = [[*sorted(c.items()), None] for c in contributions]
     got = []

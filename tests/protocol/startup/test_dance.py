@@ -1,4 +1,4 @@
-"""Who connects to whom (IMPI 2.3.8)."""
+"""The pairs of hosts in the dance, and the side that connects (IMPI 2.3.8)."""
 
 import pytest
 from hosts_world import job_of_hosts
@@ -8,13 +8,23 @@ from hypothesis import strategies as st
 from impi.base.errors import PeerError, Truncated
 from impi.base.records import replaced
 from impi.protocol.job import LAZY_VERSION, Host, Job
-from impi.protocol.startup.dance import Accept, Connect, Encounters, check_rank, dance_steps, encode_rank
+from impi.protocol.startup.dance import (
+    Accept,
+    Connect,
+    Encounters,
+    check_rank,
+    dance_steps,
+    encode_rank,
+)
 
 
 def job_of(shape: list[int]) -> Job:
     """A job whose client i has shape[i] hosts."""
     owners = [client for client, n in enumerate(shape) for _ in range(n)]
-    hosts = tuple(Host(index=i, client=c, ipv6=bytes(16), port=1, procs=()) for i, c in enumerate(owners))
+    hosts = tuple(
+        Host(index=i, client=c, ipv6=bytes(16), port=1, procs=())
+        for i, c in enumerate(owners)
+    )
     return job_of_hosts(hosts)
 
 
@@ -29,11 +39,14 @@ def test_three_clients_of_one_two_and_one_hosts() -> None:
 
 @pytest.mark.clause("2.3.8")
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5))
-def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(shape: list[int]) -> None:
+def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(
+    shape: list[int],
+) -> None:
     job = job_of(shape)
     todo = {h.index: dance_steps(job, h.index) for h in job.hosts}
     pairs: list[tuple[int, int]] = []
-    waiting: dict[int, list[int]] = {h: [] for h in todo}  # connections in the listener's queue
+    # Connections in the listener's queue
+    waiting: dict[int, list[int]] = {h: [] for h in todo}
     moved = True
     while moved:
         moved = False
@@ -44,12 +57,22 @@ def test_every_pair_of_clients_hosts_meets_once_and_nobody_waits_for_ever(shape:
                     steps.pop(0)
                     moved = True
                 case [Accept()] if waiting[me]:
-                    peer = check_rank(job, me, [a for a, b in pairs if b == me], encode_rank(waiting[me].pop(0)))
+                    peer = check_rank(
+                        job,
+                        me,
+                        [a for a, b in pairs if b == me],
+                        encode_rank(waiting[me].pop(0)),
+                    )
                     pairs.append((peer, me))
                     steps.pop(0)
                     moved = True
     assert not any(todo.values())
-    everybody = {(a.index, b.index) for a in job.hosts for b in job.hosts if a.index > b.index and a.client != b.client}
+    everybody = {
+        (a.index, b.index)
+        for a in job.hosts
+        for b in job.hosts
+        if a.index > b.index and a.client != b.client
+    }
     assert len(pairs) == len(everybody)
     assert set(pairs) == everybody
 
@@ -72,7 +95,10 @@ def test_ranks_refused(rank: int, why: str) -> None:
 
 
 def test_rank_accepted_with_what_follows() -> None:
-    assert check_rank(job_of([1, 2, 2]), 1, {3}, bytes.fromhex("00000004") + b"packet") == 4
+    assert (
+        check_rank(job_of([1, 2, 2]), 1, {3}, bytes.fromhex("00000004") + b"packet")
+        == 4
+    )
 
 
 def test_rank_cut_short() -> None:
@@ -86,13 +112,17 @@ def lazy(shape: list[int]) -> Job:
 
 def test_in_a_lazy_job_any_host_of_another_client_may_connect() -> None:
     job = lazy([1, 2, 2])
-    assert [check_rank(job, 1, (), encode_rank(host)) for host in (0, 3, 4)] == [0, 3, 4]
+    assert [check_rank(job, 1, (), encode_rank(host)) for host in (0, 3, 4)] == [
+        0,
+        3,
+        4,
+    ]
     with pytest.raises(PeerError, match="host of client 1 too"):
         check_rank(job, 1, (), encode_rank(1))
 
 
 class Pair:
-    """Two hosts of a lazy job that both want the channel, and every order of what happens."""
+    """Two hosts of a lazy job that both want the channel, and every order of events."""
 
     def __init__(self) -> None:
         self.ends = [Encounters(0), Encounters(1)]
@@ -104,7 +134,9 @@ class Pair:
     def moves(self) -> list[tuple[str, int]]:
         found = []
         for me in (0, 1):
-            if me not in self.under_way and not any(host == me for host, _ in self.channels):
+            if me not in self.under_way and not any(
+                host == me for host, _ in self.channels
+            ):
                 found.append(("call", me))
             if self.under_way.get(me) == "knocks":
                 found.append(("come", me))
@@ -143,7 +175,9 @@ def test_two_hosts_that_connect_at_once_have_one_channel(choices: list[int]) -> 
         if moves:
             pair.move(*moves[0])
     assert sorted(host for host, _ in pair.channels) == [0, 1]
-    assert len({knocker for _, knocker in pair.channels}) == 1, "both have the same channel"
+    assert len({knocker for _, knocker in pair.channels}) == 1, (
+        "both have the same channel"
+    )
 
 
 def test_a_connection_that_came_to_nothing_can_be_made_again() -> None:

@@ -1,4 +1,4 @@
-"""Where a host without a proof may connect from, and how clients learn it (IMPI 2.3.8)."""
+"""The addresses of a host without a proof, and how clients learn them (IMPI 2.3.8)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from hosts_world import job_of_hosts
 
 from impi.base.errors import PeerError
 from impi.protocol.job import Host
-from impi.protocol.startup.client import ALL_VERSIONS, LAZY_VERSIONS, RESILIENT_VERSIONS, STRICT_VERSIONS
+from impi.protocol.startup.client import (
+    ALL_VERSIONS,
+    LAZY_VERSIONS,
+    RESILIENT_VERSIONS,
+    STRICT_VERSIONS,
+)
 from impi.protocol.startup.facts import encode_versions
-from impi.protocol.startup.origins import decode_came, encode_came, expected_addresses, offers_ours
+from impi.protocol.startup.origins import (
+    decode_came,
+    encode_came,
+    expected_addresses,
+    offers_ours,
+)
 from impi.protocol.wire import CommandReader, OwnCommand, addresses
 
 WHERE = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.2"]
@@ -17,13 +27,16 @@ WHERE = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.2"]
 
 def hosts(clients: list[int]) -> list[Host]:
     return [
-        Host(index=i, client=client, ipv6=addresses.from_text(WHERE[i]), port=7, procs=())
+        Host(
+            index=i, client=client, ipv6=addresses.from_text(WHERE[i]), port=7, procs=()
+        )
         for i, client in enumerate(clients)
     ]
 
 
 @pytest.mark.parametrize(
-    ("versions", "ours"), [(STRICT_VERSIONS, False), (ALL_VERSIONS, True), (RESILIENT_VERSIONS, True)]
+    ("versions", "ours"),
+    [(STRICT_VERSIONS, False), (ALL_VERSIONS, True), (RESILIENT_VERSIONS, True)],
 )
 def test_a_client_of_ours_is_known_by_its_versions(versions, ours) -> None:
     assert offers_ours(encode_versions(versions)) is ours
@@ -36,11 +49,31 @@ def test_no_versions_or_half_a_version_are_not_ours() -> None:
 
 def test_addresses_travel_but_those_of_one_machine_alone() -> None:
     reader = CommandReader()
-    reader.receive_data(encode_came(["192.0.2.7", "127.0.0.1", "2001:db8::1", "::1", "", "127.9.9.9", "fe80::1%eth0"]))
+    reader.receive_data(
+        encode_came(
+            [
+                "192.0.2.7",
+                "127.0.0.1",
+                "2001:db8::1",
+                "::1",
+                "",
+                "127.9.9.9",
+                "fe80::1%eth0",
+            ]
+        )
+    )
     command = reader.next_command()
     assert command is not None
     assert command[0] == OwnCommand.CAME
-    assert decode_came(command[1], 7) == ("192.0.2.7", "", "2001:db8::1", "", "", "", "")
+    assert decode_came(command[1], 7) == (
+        "192.0.2.7",
+        "",
+        "2001:db8::1",
+        "",
+        "",
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize("size", [0, 15, 16, 31, 48])

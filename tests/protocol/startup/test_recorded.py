@@ -34,7 +34,7 @@ def read(case: str, name: str) -> bytes:
 
 
 def credentials_of(case: str) -> Credentials:
-    """Which of the two the recorded client offered: the mask is the first command's payload."""
+    """Return which of the two the recorded client offered: the first payload is the mask."""
     mask = read(case, "client0_to_server")[8:12]
     return next(c for c in (KEY, NONE) if encode_mask(c.methods) == mask)
 
@@ -52,7 +52,7 @@ def pieces(data: bytes, feed: str) -> Iterator[bytes]:
 
 
 def labels(data: bytes, skip: int) -> dict[int, bytes]:
-    """The COLL payloads of a client's stream, after ``skip`` octets that are no commands."""
+    """The COLL payloads of a client's stream, after ``skip`` octets that are not commands."""
     reader = CommandReader()
     reader.receive_data(data[skip:])
     return {
@@ -63,14 +63,20 @@ def labels(data: bytes, skip: int) -> dict[int, bytes]:
 
 
 def recorded_facts(case: str, client: int) -> ClientFacts:
-    """What a recorded client contributed, read with nothing but the offsets of the clause."""
-    of = labels(read(case, f"client{client}_to_server"), 20 if credentials_of(case) is KEY else 0)
+    """Return a recorded client's data, read with nothing but the offsets of the clause."""
+    of = labels(
+        read(case, f"client{client}_to_server"),
+        20 if credentials_of(case) is KEY else 0,
+    )
 
     def number(label: Label) -> int:
         return int.from_bytes(of[label][:4], "big", signed=True)
 
     names = [
-        ProcFacts(of[Label.P_IPV6][16 * i :][:16], int.from_bytes(of[Label.P_PID][8 * i :][:8], "big"))
+        ProcFacts(
+            of[Label.P_IPV6][16 * i :][:16],
+            int.from_bytes(of[Label.P_PID][8 * i :][:8], "big"),
+        )
         for i in range(number(Label.C_NPROCS))
     ]
     return ClientFacts(
@@ -98,23 +104,36 @@ def test_our_server_says_what_the_recorded_one_said(case: str, feed: str) -> Non
         for piece in pieces(read(case, f"client{conn}_to_server")[:-8], feed):
             events += machine.receive_data(conn, piece)
             said = {c: said[c] + machine.data_to_send(c) for c in said}
-    assert said == {0: read(case, "server_to_client0"), 1: read(case, "server_to_client1")}
+    assert said == {
+        0: read(case, "server_to_client0"),
+        1: read(case, "server_to_client1"),
+    }
     warnings = [e for e in events if isinstance(e, AuthenticatedByNone)]
-    assert [e.conn for e in warnings] == ([0, 1] if credentials_of(case) is NONE else [])
-    assert [e for e in events if e not in warnings] == [ClientJoined(0, 0, "a"), ClientJoined(1, 1, "b"), JobStarted()]
+    assert [e.conn for e in warnings] == (
+        [0, 1] if credentials_of(case) is NONE else []
+    )
+    assert [e for e in events if e not in warnings] == [
+        ClientJoined(0, 0, "a"),
+        ClientJoined(1, 1, "b"),
+        JobStarted(),
+    ]
 
     for conn in (0, 1):
         fini = read(case, f"client{conn}_to_server")[-8:]
         assert fini == b"FINI" + bytes(4)
         expected: list[ServerEvent] = [ClientFinished(conn, conn)]
-        assert machine.receive_data(conn, fini) == (expected if conn == 0 else [*expected, JobOver()])
+        assert machine.receive_data(conn, fini) == (
+            expected if conn == 0 else [*expected, JobOver()]
+        )
         assert machine.data_to_send(conn) == b""
 
 
 @pytest.mark.parametrize("feed", FEEDS)
 @pytest.mark.parametrize("client", [0, 1])
 @pytest.mark.parametrize("case", CASES)
-def test_our_client_says_what_the_recorded_ones_said(case: str, client: int, feed: str) -> None:
+def test_our_client_says_what_the_recorded_ones_said(
+    case: str, client: int, feed: str
+) -> None:
     machine = ClientMachine(client, credentials_of(case), STRICT_VERSIONS)
     said = machine.data_to_send()
     job: Job | None = None
@@ -135,14 +154,29 @@ def test_our_client_says_what_the_recorded_ones_said(case: str, client: int, fee
 
     assert job is not None
     assert (job.version, job.nclients, job.long_size) == (STRICT_VERSION, 2, 4)
-    assert (job.maxdatalen, job.tag_ub, job.xsize, job.maxlinear) == (65536, 2147483647, 1024, 4)
+    assert (job.maxdatalen, job.tag_ub, job.xsize, job.maxlinear) == (
+        65536,
+        2147483647,
+        1024,
+        4,
+    )
     assert (job.ackmark, job.hiwater) == (10, 20)
     assert [addresses.to_text(h.ipv6) for h in job.hosts] == ["127.0.0.2", "127.0.0.1"]
-    assert [(h.index, h.client, h.procs) for h in job.hosts] == [(0, 0, (0, 1)), (1, 1, (2, 3))]
-    assert [(p.rank, p.client, p.host) for p in job.procs] == [(0, 0, 0), (1, 0, 0), (2, 1, 1), (3, 1, 1)]
+    assert [(h.index, h.client, h.procs) for h in job.hosts] == [
+        (0, 0, (0, 1)),
+        (1, 1, (2, 3)),
+    ]
+    assert [(p.rank, p.client, p.host) for p in job.procs] == [
+        (0, 0, 0),
+        (1, 0, 0),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
     facts = [recorded_facts(case, c) for c in (0, 1)]
     assert [h.port for h in job.hosts] == [f.hosts[0].port for f in facts]
-    assert [(p.ipv6, p.pid) for p in job.procs] == [(p.ipv6, p.pid) for f in facts for p in f.hosts[0].procs]
+    assert [(p.ipv6, p.pid) for p in job.procs] == [
+        (p.ipv6, p.pid) for f in facts for p in f.hosts[0].procs
+    ]
 
 
 def test_both_methods_were_recorded() -> None:

@@ -23,7 +23,15 @@ from impi.protocol.startup.server import (
     ServerEvent,
     ServerMachine,
 )
-from impi.protocol.wire import MAX_PAYLOAD, Command, Label, OwnCommand, encode_command, encode_loss, encode_reason
+from impi.protocol.wire import (
+    MAX_PAYLOAD,
+    Command,
+    Label,
+    OwnCommand,
+    encode_command,
+    encode_loss,
+    encode_reason,
+)
 
 NONE = Credentials((Method.NONE,))
 KEY = Credentials((Method.KEY,), 5678)
@@ -54,7 +62,9 @@ CHOSE_KEY = bytes.fromhex("00000001 00000000")
 RIGHT_KEY = (5678).to_bytes(8, "big")
 
 
-def server(nclients: int = 2, credentials: Credentials = NONE, connections: int = 4) -> ServerMachine:
+def server(
+    nclients: int = 2, credentials: Credentials = NONE, connections: int = 4
+) -> ServerMachine:
     machine = ServerMachine(nclients, credentials)
     for conn in range(connections):
         machine.connected(conn, f"peer{conn}")
@@ -104,11 +114,18 @@ def test_32_clients_and_one_too_many() -> None:
     machine = server(32, connections=33)
     for conn in range(32):
         machine.receive_data(conn, auth(1) + impi(conn))
-    assert "peer32: is one client too many: all 32" in refusal(machine.receive_data(32, auth(1) + impi(32)))
+    assert "peer32: is one client too many: all 32" in refusal(
+        machine.receive_data(32, auth(1) + impi(32))
+    )
     for conn in range(32):
         machine.receive_data(conn, coll(7, bytes([conn])))
     for conn in range(32):
-        expected = CHOSE_NONE + b"IMPI" + bytes.fromhex("00000004 00000020") + broadcast(7, 2**32 - 1, bytes(range(32)))
+        expected = (
+            CHOSE_NONE
+            + b"IMPI"
+            + bytes.fromhex("00000004 00000020")
+            + broadcast(7, 2**32 - 1, bytes(range(32)))
+        )
         assert machine.data_to_send(conn) == expected
 
 
@@ -128,7 +145,9 @@ def test_32_clients_and_one_too_many() -> None:
         (Credentials((Method.NONE, Method.KEY), 1), 3, CHOSE_NONE),
     ],
 )
-def test_negotiation_of_the_method(credentials: Credentials, mask: int, answer: bytes) -> None:
+def test_negotiation_of_the_method(
+    credentials: Credentials, mask: int, answer: bytes
+) -> None:
     machine = server(credentials=credentials)
     assert machine.receive_data(0, auth(mask)) == []
     assert machine.data_to_send(0) == answer
@@ -141,11 +160,18 @@ def test_negotiation_of_the_method(credentials: Credentials, mask: int, answer: 
 @pytest.mark.clause("2.3.3")
 def test_masks_longer_than_32_bits() -> None:
     machine = server(credentials=KEY)
-    assert machine.receive_data(0, encode_command(Command.AUTH, bytes.fromhex("00000002 ffffffff"))) == []
+    assert (
+        machine.receive_data(
+            0, encode_command(Command.AUTH, bytes.fromhex("00000002 ffffffff"))
+        )
+        == []
+    )
     assert machine.data_to_send(0) == CHOSE_KEY
     # Bit 0 of a further word is method 32, not 0.
     assert "offers 32" in refusal(
-        machine.receive_data(1, encode_command(Command.AUTH, bytes.fromhex("00000000 00000001")))
+        machine.receive_data(
+            1, encode_command(Command.AUTH, bytes.fromhex("00000000 00000001"))
+        )
     )
 
 
@@ -161,7 +187,11 @@ def test_a_right_key_is_answered_by_nothing() -> None:
 
 STRANGERS = [
     (KEY, auth(2) + bytes(8), "wrong authentication key"),
-    (KEY, auth(1), r"no common authentication method: it offers 0, this server accepts KEY \(1\)"),
+    (
+        KEY,
+        auth(1),
+        r"no common authentication method: it offers 0, this server accepts KEY \(1\)",
+    ),
     (NONE, auth(0), "it offers none"),
     (NONE, encode_command(Command.AUTH), "mask"),
     (NONE, encode_command(Command.AUTH, b"\0\0\1"), "mask"),
@@ -215,7 +245,10 @@ def test_a_duplicate_rank_names_both_and_costs_only_the_second() -> None:
     machine = server(3)
     machine.receive_data(0, auth(1) + impi(1))
     text = refusal(machine.receive_data(1, auth(1) + impi(1)))
-    assert text == "peer1: wants to be client 1, which peer0 is already; still free: 0, 2 (IMPI 2.3.4)"
+    assert (
+        text
+        == "peer1: wants to be client 1, which peer0 is already; still free: 0, 2 (IMPI 2.3.4)"
+    )
     assert machine.missing() == [0, 2]
     assert machine.is_stranger(2)
     assert not machine.is_stranger(0)
@@ -272,11 +305,21 @@ def test_unknown_commands_are_skipped_in_every_phase() -> None:
     unknown = encode_command(0x58585858, b"payload")
     machine = server(1)
     parts = [auth(1), impi(0), coll(1), DONE, FINI]
-    events = [e for part in parts for e in machine.receive_data(0, part if part == FINI else part + unknown)]
-    assert [type(e) for e in events] == [AuthenticatedByNone, ClientJoined, JobStarted, ClientFinished, JobOver]
+    events = [
+        e
+        for part in parts
+        for e in machine.receive_data(0, part if part == FINI else part + unknown)
+    ]
+    assert [type(e) for e in events] == [
+        AuthenticatedByNone,
+        ClientJoined,
+        JobStarted,
+        ClientFinished,
+        JobOver,
+    ]
 
 
-# What costs the job
+# Faults that end the job
 
 CLIENT_FAULTS = [
     (coll(2) + coll(2), "ascend", "2.3.5"),
@@ -288,14 +331,20 @@ CLIENT_FAULTS = [
     (impi(1), "sent IMPI before its start-up", "2.3"),
     (auth(1), "sent AUTH before its start-up", "2.3"),
     (encode_command(Command.COLL, b"\0\0\1"), "without a label", "2.3.5"),
-    (encode_command(Command.COLL)[:4] + (MAX_PAYLOAD + 1).to_bytes(4, "big"), "announces", "2.3.2"),
+    (
+        encode_command(Command.COLL)[:4] + (MAX_PAYLOAD + 1).to_bytes(4, "big"),
+        "announces",
+        "2.3.2",
+    ),
 ]
 
 
 @pytest.mark.clause("2.3.5")
 @pytest.mark.clause("2.3.6")
 @pytest.mark.parametrize(("data", "reason", "clause"), CLIENT_FAULTS)
-def test_a_client_that_breaks_the_protocol_costs_the_job(data: bytes, reason: str, clause: str) -> None:
+def test_a_client_that_breaks_the_protocol_costs_the_job(
+    data: bytes, reason: str, clause: str
+) -> None:
     machine = joined()
     failed = failure(machine.receive_data(1, data))
     assert failed.client == 1
@@ -307,7 +356,9 @@ def test_a_client_that_breaks_the_protocol_costs_the_job(data: bytes, reason: st
 
 def test_the_longest_payload_is_accepted() -> None:
     machine = joined()
-    assert machine.receive_data(0, encode_command(Command.COLL, bytes(MAX_PAYLOAD))) == []
+    assert (
+        machine.receive_data(0, encode_command(Command.COLL, bytes(MAX_PAYLOAD))) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -394,12 +445,20 @@ CONVERSATIONS = st.lists(
 
 
 @given(CONVERSATIONS, CONVERSATIONS, st.data())
-def test_any_split_gives_the_same_events(first: list[bytes], second: list[bytes], data: st.DataObject) -> None:
+def test_any_split_gives_the_same_events(
+    first: list[bytes], second: list[bytes], data: st.DataObject
+) -> None:
     whole, cut = server(credentials=NONE), server(credentials=NONE)
-    for conn, stream in enumerate([auth(1) + b"".join(first), auth(1) + b"".join(second)]):
+    for conn, stream in enumerate(
+        [auth(1) + b"".join(first), auth(1) + b"".join(second)]
+    ):
         cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
-        pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
-        assert [e for piece in pieces for e in cut.receive_data(conn, piece)] == whole.receive_data(conn, stream)
+        pieces = [
+            stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)
+        ]
+        assert [
+            e for piece in pieces for e in cut.receive_data(conn, piece)
+        ] == whole.receive_data(conn, stream)
         assert cut.data_to_send(conn) == whole.data_to_send(conn)
     assert cut.eof(1) == whole.eof(1)
 
@@ -408,19 +467,31 @@ def test_any_split_gives_the_same_events(first: list[bytes], second: list[bytes]
 def test_octets_of_a_stranger_never_cost_the_job(before: bytes, after: bytes) -> None:
     machine = server()
     machine.receive_data(0, auth(1) + impi(0))
-    events = machine.receive_data(1, before) + machine.receive_data(1, after) + machine.eof(1)
-    assert not any(isinstance(e, JobFailed) for e in events) or any(isinstance(e, ClientJoined) for e in events)
+    events = (
+        machine.receive_data(1, before)
+        + machine.receive_data(1, after)
+        + machine.eof(1)
+    )
+    assert not any(isinstance(e, JobFailed) for e in events) or any(
+        isinstance(e, ClientJoined) for e in events
+    )
     assert machine.is_stranger(2)
 
 
-def resilient(nclients: int = 3, *, demanded: bool = False, versions: bytes = b"") -> ServerMachine:
+def resilient(
+    nclients: int = 3, *, demanded: bool = False, versions: bytes = b""
+) -> ServerMachine:
     """A server whose clients, on connections of their numbers, have all started up."""
     machine = ServerMachine(nclients, NONE, resilient=demanded)
     for client in range(nclients):
         machine.connected(client, f"peer{client}")
         machine.receive_data(client, auth(1) + impi(client))
     for client in range(nclients):
-        machine.receive_data(client, coll(Label.C_VERSION, versions or encode_versions(RESILIENT_VERSIONS)) + DONE)
+        machine.receive_data(
+            client,
+            coll(Label.C_VERSION, versions or encode_versions(RESILIENT_VERSIONS))
+            + DONE,
+        )
     for client in range(nclients):
         machine.data_to_send(client)
     return machine
@@ -448,10 +519,14 @@ def test_nobody_takes_the_place_of_a_lost_client() -> None:
 
 def test_procs_of_a_client_are_lost() -> None:
     machine = resilient()
-    events = machine.receive_data(1, encode_loss(1, (4, 5), "rank 1 of this client was ended"))
+    events = machine.receive_data(
+        1, encode_loss(1, (4, 5), "rank 1 of this client was ended")
+    )
     reason = "client 1 (peer1): rank 1 of this client was ended"
     assert events == [ClientLost(1, reason, None)]
-    assert {machine.data_to_send(client) for client in range(3)} == {encode_loss(1, (4, 5), reason)}
+    assert {machine.data_to_send(client) for client in range(3)} == {
+        encode_loss(1, (4, 5), reason)
+    }
 
 
 def test_the_last_client_that_is_lost_ends_the_job() -> None:
@@ -464,10 +539,15 @@ def test_the_last_client_that_is_lost_ends_the_job() -> None:
 
 def test_an_abort_ends_a_resilient_job() -> None:
     machine = resilient()
-    assert machine.receive_data(1, encode_reason("MPI_Abort", 5)) == [JobFailed(1, "client 1 (peer1): MPI_Abort", 5)]
+    assert machine.receive_data(1, encode_reason("MPI_Abort", 5)) == [
+        JobFailed(1, "client 1 (peer1): MPI_Abort", 5)
+    ]
 
 
-@pytest.mark.parametrize("payload", [b"", bytes(7), struct.pack(">ii", 1, 2) + bytes(4), struct.pack(">ii", -1, 0)])
+@pytest.mark.parametrize(
+    "payload",
+    [b"", bytes(7), struct.pack(">ii", 1, 2) + bytes(4), struct.pack(">ii", -1, 0)],
+)
 def test_a_loss_that_is_cut_short_loses_its_client(payload: bytes) -> None:
     machine = resilient()
     [lost] = machine.receive_data(1, encode_command(OwnCommand.LOSS, payload))
@@ -488,6 +568,9 @@ def test_the_server_may_demand_it() -> None:
     assert resilient(demanded=True).survives
     machine = ServerMachine(1, NONE, resilient=True)
     machine.connected(0, "peer0")
-    events = machine.receive_data(0, auth(1) + impi(0) + coll(Label.C_VERSION, encode_versions(ALL_VERSIONS)) + DONE)
+    events = machine.receive_data(
+        0,
+        auth(1) + impi(0) + coll(Label.C_VERSION, encode_versions(ALL_VERSIONS)) + DONE,
+    )
     assert isinstance(events[-1], JobFailed)
     assert "not all clients were" in events[-1].reason

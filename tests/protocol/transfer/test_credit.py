@@ -42,7 +42,9 @@ def test_a_packet_beyond_hiwater_is_an_error_only_while_it_is_certain():
     counter = AckCounter(2, 5)
     assert [counter.received() for _ in range(5)] == [False, True, False, True, False]
     counter.held = 2  # neither of the two has been given to TCP
-    with pytest.raises(PeerError, match=r"while 5 were unacknowledged.*hiwater, 5.*3\.6"):
+    with pytest.raises(
+        PeerError, match=r"while 5 were unacknowledged.*hiwater, 5.*3\.6"
+    ):
         counter.received()
     counter.held = 1  # one may have arrived by now
     assert counter.received()
@@ -59,9 +61,18 @@ def test_one_acknowledgement_every_ackmark(ackmark, packets):
 
 
 @pytest.mark.clause("3.6")
-@given(ackmark=st.integers(1, 9), more=st.integers(0, 9), order=st.lists(st.booleans(), max_size=200))
+@given(
+    ackmark=st.integers(1, 9),
+    more=st.integers(0, 9),
+    order=st.lists(st.booleans(), max_size=200),
+)
 def test_a_full_window_is_always_owed_an_acknowledgement(ackmark, more, order):
-    window, counter, acks, in_pipe = CreditWindow(ackmark, ackmark + more), AckCounter(ackmark, ackmark + more), 0, 0
+    window, counter, acks, in_pipe = (
+        CreditWindow(ackmark, ackmark + more),
+        AckCounter(ackmark, ackmark + more),
+        0,
+        0,
+    )
     for send in order:
         if send and window.open:
             window.take()

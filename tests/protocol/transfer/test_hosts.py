@@ -15,12 +15,17 @@ JOB = make_job([[2], [1, 2]])
 
 def test_each_remote_host_has_a_channel_and_each_of_its_procs_a_path():
     hosts = Hosts(JOB, JOB.procs[0], agent=False)
-    assert {index: [path.rank for path in channel.paths] for index, channel in hosts.channels.items()} == {
+    assert {
+        index: [path.rank for path in channel.paths]
+        for index, channel in hosts.channels.items()
+    } == {
         1: [2],
         2: [3, 4],
     }
     assert [hosts.path(rank).host for rank in (2, 3, 4)] == [1, 2, 2]
-    assert [hosts.reverse[path.reverse] is path for path in hosts.paths.values()] == [True] * 3
+    assert [hosts.reverse[path.reverse] is path for path in hosts.paths.values()] == [
+        True
+    ] * 3
     for ask in (lambda: hosts.path(1), lambda: hosts.channel(0)):
         with pytest.raises(LocalProtocolError):
             ask()

@@ -1,4 +1,4 @@
-"""Which of the waiting packets goes next."""
+"""The order of waiting packets."""
 
 from impi.protocol.transfer.lanes import AFTER_FIRST, Lanes
 from impi.protocol.transfer.message import Outgoing
@@ -14,7 +14,14 @@ def test_lanes_take_turns_and_each_is_first_in_first_out():
     lanes.acks.extend([b"1", b"2"])
     lanes.firsts.extend(messages[:2])
     lanes.longs.extend(messages[2:])
-    assert [lanes.pop() for _ in range(6)] == [b"1", messages[0], messages[2], b"2", messages[1], messages[3]]
+    assert [lanes.pop() for _ in range(6)] == [
+        b"1",
+        messages[0],
+        messages[2],
+        b"2",
+        messages[1],
+        messages[3],
+    ]
     assert not lanes.queued
 
 

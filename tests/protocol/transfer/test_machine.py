@@ -58,12 +58,30 @@ def test_long_message_waits_after_its_first_packet(length, synchronous):
     right.accept()
     world.run()
     sent = list(packets(bytes(world.links[0, 1].sent)))
-    assert [h.pk_type for h, _ in sent[1:] if h.pk_type != PacketType.PROTOACK] == [0] * (-(-length // LIMIT) - 1)
-    ((ack, _),) = [p for p in packets(bytes(world.links[1, 0].sent)) if p[0].pk_type == PacketType.SYNCACK]
+    assert [h.pk_type for h, _ in sent[1:] if h.pk_type != PacketType.PROTOACK] == [
+        0
+    ] * (-(-length // LIMIT) - 1)
+    ((ack, _),) = [
+        p
+        for p in packets(bytes(world.links[1, 0].sent))
+        if p[0].pk_type == PacketType.SYNCACK
+    ]
     assert ack.srqid == sent[0][0].srqid
-    assert {h.drqid for h, _ in sent[1:] if h.pk_type == PacketType.DATA} == {ack.drqid} != {0}
-    assert all(h.msglen == length and h.srqid == ack.srqid for h, _ in sent if h.pk_type == PacketType.DATA)
-    assert out.done and right.received[0][0].done and right.received[0][1] == octets(length)
+    assert (
+        {h.drqid for h, _ in sent[1:] if h.pk_type == PacketType.DATA}
+        == {ack.drqid}
+        != {0}
+    )
+    assert all(
+        h.msglen == length and h.srqid == ack.srqid
+        for h, _ in sent
+        if h.pk_type == PacketType.DATA
+    )
+    assert (
+        out.done
+        and right.received[0][0].done
+        and right.received[0][1] == octets(length)
+    )
 
 
 @pytest.mark.clause("3.5")
@@ -72,13 +90,22 @@ def test_header_only_packets_are_zero_where_table_3_1_is_silent():
     left.send(1, b"abc", synchronous=True, tag=9)
     world.run()
     world.finish()
-    by_kind = {h.pk_type: h for link in world.links.values() for h, _ in packets(bytes(link.sent))}
+    by_kind = {
+        h.pk_type: h
+        for link in world.links.values()
+        for h, _ in packets(bytes(link.sent))
+    }
     me, peer = (make_job([[1], [1]]).procs[i] for i in (0, 1))
     ack = by_kind[PacketType.SYNCACK]
     assert ack == Header(3, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, ack.srqid)
     assert by_kind[PacketType.FINI] == Header(7)
     # One each way: for the message, and for the SYNCACK, which counts as well.
-    acks = [h for link in world.links.values() for h, _ in packets(bytes(link.sent)) if h.pk_type == 2]
+    acks = [
+        h
+        for link in world.links.values()
+        for h, _ in packets(bytes(link.sent))
+        if h.pk_type == 2
+    ]
     assert sorted(acks) == [
         Header(2, 0, me.ipv6, me.pid, peer.ipv6, peer.pid),
         Header(2, 0, peer.ipv6, peer.pid, me.ipv6, me.pid),
@@ -91,7 +118,9 @@ def test_maxdatalen_one():
     left, right, world = pair(maxdatalen=1, ackmark=1, hiwater=1)
     outs = [left.send(1, octets(length, length)) for length in (0, 1, 2, 7)]
     world.run()
-    assert [bytes(room) for _, room in right.received] == [octets(length, length) for length in (0, 1, 2, 7)]
+    assert [bytes(room) for _, room in right.received] == [
+        octets(length, length) for length in (0, 1, 2, 7)
+    ]
     assert all(out.done for out in outs)
 
 
@@ -138,13 +167,31 @@ def test_protoack_is_not_held_back_by_a_closed_window_and_overtakes_what_has_not
 def test_long_messages_to_one_and_to_several_processes_take_turns():
     job = make_job([[1], [2]], ackmark=10, hiwater=1000)
     machine = Transfer(job, 0)
-    outs = [machine.send(dest, cid=0, tag=0, lsrank=0, views=[memoryview(bytes(160))]) for dest in (1, 1, 2)]
+    outs = [
+        machine.send(dest, cid=0, tag=0, lsrank=0, views=[memoryview(bytes(160))])
+        for dest in (1, 1, 2)
+    ]
     first = list(packets(drain(machine, 1)))
     assert [h.pk_type for h, _ in first] == [1, 1, 1]
     me = job.procs[0]
     for number, (out, dest) in enumerate(zip(outs, (1, 1, 2), strict=True)):
         peer = job.procs[dest]
-        feed(machine, 1, pack_header(Header(3, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, out.header.srqid, 77 + number)))
+        feed(
+            machine,
+            1,
+            pack_header(
+                Header(
+                    3,
+                    0,
+                    peer.ipv6,
+                    peer.pid,
+                    me.ipv6,
+                    me.pid,
+                    out.header.srqid,
+                    77 + number,
+                )
+            ),
+        )
     order = [h.drqid for h, _ in packets(drain(machine, 1))]
     assert order[:12] == [77, 79, 78, 79] * 3
     assert sorted(order) == [77] * 9 + [78] * 9 + [79] * 9
@@ -176,7 +223,9 @@ def test_no_lane_starves_another():
     proc = Proc(job, 0)
 
     def from_peer(kind: int, srqid: int) -> bytes:
-        return pack_header(Header(kind, 0, right.ipv6, right.pid, left.ipv6, left.pid, srqid))
+        return pack_header(
+            Header(kind, 0, right.ipv6, right.pid, left.ipv6, left.pid, srqid)
+        )
 
     long = proc.send(1, bytes(5 * LIMIT))
     sent = drain(proc.machine, 1)
@@ -184,7 +233,8 @@ def test_no_lane_starves_another():
     sent += drain(proc.machine, 1)
     for i in range(9):
         proc.send(1, bytes([i]), tag=1)
-        proc.handle(feed(proc.machine, 1, from_peer(PacketType.DATASYNC, i)))  # accepted: a SYNCACK is due
+        # accepted: a SYNCACK is due
+        proc.handle(feed(proc.machine, 1, from_peer(PacketType.DATASYNC, i)))
         sent += drain(proc.machine, 1)  # its PROTOACK
     for _ in range(12):
         feed(proc.machine, 1, from_peer(PacketType.PROTOACK, 0))
@@ -252,7 +302,9 @@ def test_unexpected_messages_are_kept_and_acknowledged_on_arrival():
     assert left.machine.idle and len(right.unexpected) == 9
     for _ in range(9):
         right.accept(-1)
-    assert [bytes(room) for _, room in right.received] == [octets(i, i) for i in reversed(range(9))]
+    assert [bytes(room) for _, room in right.received] == [
+        octets(i, i) for i in reversed(range(9))
+    ]
 
 
 def test_many_small_views_are_sent_64_at_a_time():
@@ -289,7 +341,9 @@ def test_cancel_before_anything_left_is_decided_here():
 
 
 @pytest.mark.clause("3.7.4")
-@pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
+@pytest.mark.parametrize(
+    ("length", "synchronous"), [(3, False), (3, True), (50, False)]
+)
 def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
     left, right, world = pair(eager=False)
     out = left.send(1, octets(length), synchronous=synchronous)
@@ -299,16 +353,27 @@ def test_cancel_of_an_unmatched_message_destroys_it(length, synchronous):
     assert not out.done and out.cancelled is None
     world.run()
     assert (out.cancelled, out.done) == (True, True)  # type: ignore[comparison-overlap]
-    assert kinds(bytes(world.links[0, 1].sent)) == [PacketType(int(synchronous or length > LIMIT)).name, "CANCEL"]
+    assert kinds(bytes(world.links[0, 1].sent)) == [
+        PacketType(int(synchronous or length > LIMIT)).name,
+        "CANCEL",
+    ]
     assert kinds(bytes(world.links[1, 0].sent)) == ["PROTOACK", "CANCELYES"]
-    assert len(right.cancelled) == 1 and not right.unexpected and right.cancelled[0].cancelled
+    assert (
+        len(right.cancelled) == 1
+        and not right.unexpected
+        and right.cancelled[0].cancelled
+    )
     with pytest.raises(LocalProtocolError, match="cancelled"):
         right.machine.accept(right.cancelled[0], memoryview(bytearray(length)))
 
 
 @pytest.mark.clause("3.7.4")
-@pytest.mark.parametrize(("length", "synchronous"), [(3, False), (3, True), (50, False)])
-def test_cancel_of_a_matched_message_is_answered_no_even_after_the_syncack(length, synchronous):
+@pytest.mark.parametrize(
+    ("length", "synchronous"), [(3, False), (3, True), (50, False)]
+)
+def test_cancel_of_a_matched_message_is_answered_no_even_after_the_syncack(
+    length, synchronous
+):
     left, right, world = pair(eager=False)
     out = left.send(1, octets(length), synchronous=synchronous)
     world.run()
@@ -338,7 +403,14 @@ def test_cancel_reaches_the_newest_message_of_a_reused_request_id():
     proc = Proc(job, 1, eager=False)
 
     def data(tag: int) -> bytes:
-        return pack_header(Header(0, 1, left.ipv6, left.pid, right.ipv6, right.pid, 7, 0, 1, 0, tag)) + b"x"
+        return (
+            pack_header(
+                Header(
+                    0, 1, left.ipv6, left.pid, right.ipv6, right.pid, 7, 0, 1, 0, tag
+                )
+            )
+            + b"x"
+        )
 
     cancel = pack_header(Header(4, 0, left.ipv6, left.pid, right.ipv6, right.pid, 7))
     proc.handle(feed(proc.machine, 0, data(1) + data(2) + data(3) + cancel))
@@ -390,10 +462,21 @@ def test_nothing_is_sent_any_more_after_both_finis():
     job = make_job([[1], [1]], ackmark=1, hiwater=1)
     me, peer = job.procs
     proc = Proc(job, 0, eager=False)
-    proc.handle(feed(proc.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 1))))
+    proc.handle(
+        feed(
+            proc.machine,
+            1,
+            pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 1)),
+        )
+    )
     proc.machine.finish()
     assert kinds(drain(proc.machine, 1)) == ["PROTOACK", "FINI"]
-    feed(proc.machine, 1, pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 2)) + pack_header(Header(7)))
+    feed(
+        proc.machine,
+        1,
+        pack_header(Header(1, 0, peer.ipv6, peer.pid, me.ipv6, me.pid, 2))
+        + pack_header(Header(7)),
+    )
     proc.accept()
     assert proc.machine.finished and proc.machine.idle
     assert not proc.machine.wants_write(1) and proc.machine.data_to_send(1) == []
@@ -416,7 +499,11 @@ def test_acknowledgements_go_on_after_our_fini():
     right.accept()
     world.run()
     assert early.done
-    assert [k for k in kinds(bytes(world.links[1, 0].sent)) if k != "PROTOACK"] == ["FINI", "CANCELNO", "SYNCACK"]
+    assert [k for k in kinds(bytes(world.links[1, 0].sent)) if k != "PROTOACK"] == [
+        "FINI",
+        "CANCELNO",
+        "SYNCACK",
+    ]
     left.machine.finish()
     world.run()
     assert left.machine.finished and right.machine.finished
@@ -438,7 +525,9 @@ def test_channels_are_those_of_other_clients():
     job = make_job([[1, 1], [2, 1], [1]])
     assert tuple(Transfer(job, 0).hosts.channels) == (2, 3, 4)
     assert tuple(Transfer(job, 3).hosts.channels) == (0, 1, 4)
-    with pytest.raises(LocalProtocolError, match="rank 1 is not a process of another client"):
+    with pytest.raises(
+        LocalProtocolError, match="rank 1 is not a process of another client"
+    ):
         Transfer(job, 0).send(1, cid=0, tag=0, lsrank=0, views=[])
     with pytest.raises(LocalProtocolError, match="no channel with host 1"):
         Transfer(job, 0).get_buffer(1)
@@ -451,20 +540,29 @@ MESSAGE = st.tuples(st.integers(0, 5 * LIMIT), st.booleans(), st.integers(1, 4))
 
 @settings(deadline=None, max_examples=150)
 @given(
-    messages=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2), MESSAGE), max_size=40),
+    messages=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 2), MESSAGE), max_size=40
+    ),
     maxdatalen=st.sampled_from([1, 3, LIMIT, 1000]),
     ackmark=st.integers(1, 4),
     more=st.integers(0, 4),
     eager=st.booleans(),
     data=st.data(),
 )
-def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, more, eager, data):
+def test_nothing_is_lost_duplicated_or_reordered(
+    messages, maxdatalen, ackmark, more, eager, data
+):
     """Three clients of one process, every size and mode, any split, early or late match."""
-    job = make_job([[1], [1], [1]], maxdatalen=maxdatalen, ackmark=ackmark, hiwater=ackmark + more)
+    job = make_job(
+        [[1], [1], [1]], maxdatalen=maxdatalen, ackmark=ackmark, hiwater=ackmark + more
+    )
     procs = [Proc(job, rank, eager=eager) for rank in range(3)]
-    rng = data.draw(st.randoms(use_true_random=True))  # by a seed: a draw for each choice is more than data holds
+    # By a seed: a draw for each choice is more than data holds
+    rng = data.draw(st.randoms(use_true_random=True))
     world = World(*procs, chunk=lambda: rng.choice([1, 7, 127, 128, 129, 500]))
-    todo = [(source, (source + step) % 3, message) for source, step, message in messages]
+    todo = [
+        (source, (source + step) % 3, message) for source, step, message in messages
+    ]
     expected: dict[tuple[int, int], list[bytes]] = {}
     outs = []
     turns = 0
@@ -484,7 +582,9 @@ def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, 
             source, dest, (length, synchronous, pieces) = todo.pop(0)
             text = octets(length, len(todo))
             expected.setdefault((source, dest), []).append(text)
-            outs.append(procs[source].send(dest, text, synchronous=synchronous, pieces=pieces))
+            outs.append(
+                procs[source].send(dest, text, synchronous=synchronous, pieces=pieces)
+            )
         elif choice == 1:
             world.write(a, b, rng.choice([1, 100, 1000, 1 << 20]))
         elif choice == 2:
@@ -501,4 +601,6 @@ def test_nothing_is_lost_duplicated_or_reordered(messages, maxdatalen, ackmark, 
     world.finish()
     world.check_credit(ackmark, ackmark + more)
     for link in world.links.values():
-        assert all(len(payload) <= maxdatalen for _, payload in packets(bytes(link.sent)))
+        assert all(
+            len(payload) <= maxdatalen for _, payload in packets(bytes(link.sent))
+        )

@@ -39,9 +39,13 @@ class Scattering(Proc):
         return incoming
 
     def scatter(self, host: int, octets: bytes) -> None:
-        """Read like ``recvmsg_into`` or ``recv_into``, at most so many octets a time."""
+        """Read like ``recvmsg_into`` or ``recv_into``, a limited number of octets a time."""
         while octets:
-            room = self.machine.buffers_of(host)() if self.at_once else self.machine.get_buffer(host)
+            room = (
+                self.machine.buffers_of(host)()
+                if self.at_once
+                else self.machine.get_buffer(host)
+            )
             rooms = [room] if isinstance(room, memoryview) else room
             total = 0
             most = self.random.choice([1, 5, 100, 1 << 20])
@@ -72,8 +76,14 @@ def test_any_places_any_packets_any_reads(
     job = make_job([[1], [1]], maxdatalen=maxdatalen)
     rng = random.Random(seed)
     messages = [rng.randbytes(n) for n in lengths]
-    sender, receiver = Proc(job, 0), Scattering(job, 1, seed=seed, at_once=at_once, eager=eager)
-    sent = [sender.send(1, data, tag=i, pieces=rng.randrange(1, 5)) for i, data in enumerate(messages)]
+    sender, receiver = (
+        Proc(job, 0),
+        Scattering(job, 1, seed=seed, at_once=at_once, eager=eager),
+    )
+    sent = [
+        sender.send(1, data, tag=i, pieces=rng.randrange(1, 5))
+        for i, data in enumerate(messages)
+    ]
     moved = True
     while moved or receiver.unexpected:
         moved = False
@@ -92,7 +102,9 @@ def test_any_places_any_packets_any_reads(
         assert incoming.done
         assert b"".join(places) == messages[incoming.header.tag]
         for place in places:
-            assert bytes(place.obj[:2]) == bytes(2) == bytes(place.obj[2 + len(place) :])  # type: ignore[index]
+            assert (
+                bytes(place.obj[:2]) == bytes(2) == bytes(place.obj[2 + len(place) :])  # type: ignore[index]
+            )
 
 
 def test_the_octets_that_cross_are_those_of_one_piece() -> None:

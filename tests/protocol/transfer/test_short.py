@@ -28,27 +28,45 @@ def _nobody(dest: int, packet: bytes) -> None:
 
 tags = st.integers(0, 2)
 moves = st.one_of(
-    st.tuples(st.just("send"), st.binary(max_size=LIMIT + 8), tags, st.booleans(), st.sampled_from([0, 5, 130, 9999])),
+    st.tuples(
+        st.just("send"),
+        st.binary(max_size=LIMIT + 8),
+        tags,
+        st.booleans(),
+        st.sampled_from([0, 5, 130, 9999]),
+    ),
     st.tuples(st.just("post"), tags),
     st.tuples(st.just("write"), st.sampled_from([0, 1]), st.integers(1, 400)),
-    st.tuples(st.just("read"), st.sampled_from([0, 1]), st.sampled_from([1, 7, 128, 200, 9999])),
+    st.tuples(
+        st.just("read"),
+        st.sampled_from([0, 1]),
+        st.sampled_from([1, 7, 128, 200, 9999]),
+    ),
 )
 
 
 @pytest.mark.clause("3.6")
 @pytest.mark.clause("3.7.1")
 @settings(max_examples=120, deadline=None)
-@given(st.lists(moves, max_size=60), st.sampled_from([(1, 1), (2, 4), (3, 3), (10, 20)]))
+@given(
+    st.lists(moves, max_size=60), st.sampled_from([(1, 1), (2, 4), (3, 3), (10, 20)])
+)
 def test_fast_and_slow_are_twins(program, marks):
     fast, slow = worlds = ShortWorld(True, *marks), ShortWorld(False, *marks)
-    end: list[tuple[Any, ...]] = [("write", 0, 1 << 30), ("read", 1, 1 << 30), ("read", 0, 1 << 30)] * 20
+    end: list[tuple[Any, ...]] = [
+        ("write", 0, 1 << 30),
+        ("read", 1, 1 << 30),
+        ("read", 0, 1 << 30),
+    ] * 20
     end += [("post", tag) for tag in range(3) for _ in range(60)] + end
     for name, *arguments in [*program, *end]:
         for world in worlds:
             getattr(world, name)(*arguments)
     assert [link.sent for link in fast.links] == [link.sent for link in slow.links]
     for tag in range(3):
-        assert [m for m in fast.received if m[0] == tag] == [m for m in slow.received if m[0] == tag]
+        assert [m for m in fast.received if m[0] == tag] == [
+            m for m in slow.received if m[0] == tag
+        ]
     assert len(fast.received) == sum(move[0] == "send" for move in program)
     assert all(machine.idle for world in worlds for machine in world.machines)
 
@@ -81,7 +99,9 @@ def test_senders_of_one_path_take_turns_with_its_frame():
         packet = make(9, memoryview(data), 1)
         assert isinstance(packet, memoryview)
         header = unpack_header(packet)
-        made.append((header.cid, header.lsrank, header.srqid, bytes(packet[HEADER_SIZE:])))
+        made.append(
+            (header.cid, header.lsrank, header.srqid, bytes(packet[HEADER_SIZE:]))
+        )
     assert made == [(4, 0, 1, b"a"), (6, 2, 2, b"b"), (6, 2, 3, b"c"), (4, 0, 4, b"d")]
 
 
@@ -98,7 +118,9 @@ def test_many_octets_are_not_copied_behind_their_header():
 
 def _header(job, kind: PacketType, **more: Any) -> bytes:
     me, peer = job.procs
-    return pack_header(Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**more))
+    return pack_header(
+        Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,7 +137,9 @@ def test_what_is_wrong_is_left_to_parse(wrong, sentence):
     job = make_job([[1], [1]])
     machine = Transfer(job, 0)
     taken = []
-    take = machine.short_reader(1, lambda *arguments: taken.append(arguments) is None, _nobody)
+    take = machine.short_reader(
+        1, lambda *arguments: taken.append(arguments) is None, _nobody
+    )
     octets = _header(job, PacketType.DATA, **wrong) + bytes(20)
     machine.get_buffer(1)[: len(octets)] = octets
     assert not take(len(octets)) and not taken
@@ -140,7 +164,9 @@ def test_an_acknowledgement_that_is_due_goes_out_at_once():
     job = make_job([[1], [1]], ackmark=2, hiwater=4)
     machine = Transfer(job, 0)
     sent = []
-    take = machine.short_reader(1, lambda *_: True, lambda dest, packet: sent.append((dest, packet)))
+    take = machine.short_reader(
+        1, lambda *_: True, lambda dest, packet: sent.append((dest, packet))
+    )
     octets = _header(job, PacketType.DATA) * 2
     machine.get_buffer(1)[: len(octets)] = octets
     assert take(len(octets))
@@ -153,7 +179,22 @@ def test_a_short_header_is_a_header():
     pair = bytes(range(48))
     octets = SHORT_HEADER.pack(0, 5, pair, 7, 5, 3, 2, 8, 5)
     assert len(octets) == HEADER_SIZE
-    known = Header(0, 5, pair[:16], int.from_bytes(pair[16:24], "big"), pair[24:40], 0, 7, 0, 5, 3, 2, 8, 0, 5)
+    known = Header(
+        0,
+        5,
+        pair[:16],
+        int.from_bytes(pair[16:24], "big"),
+        pair[24:40],
+        0,
+        7,
+        0,
+        5,
+        3,
+        2,
+        8,
+        0,
+        5,
+    )
     header = unpack_header(octets)
     assert header == known._replace(dest_pid=header.dest_pid)
     assert octets[SRQID_OFFSET : SRQID_OFFSET + 8] == (7).to_bytes(8, "big")
@@ -176,7 +217,9 @@ def test_the_rest_of_a_larger_message_goes_directly_to_its_place(nbytes, waits):
     machine = Transfer(job, 0)
     data = bytes(range(256)) * 17
     taken = []
-    take = machine.short_reader(1, lambda *found: taken.append(bytes(found[4])) is None, _nobody)
+    take = machine.short_reader(
+        1, lambda *found: taken.append(bytes(found[4])) is None, _nobody
+    )
     octets = _header(job, PacketType.DATA, pk_len=nbytes, msglen=nbytes) + data[:nbytes]
     machine.get_buffer(1)[:200] = octets[:200]
     assert take(200) is waits and not taken
@@ -200,7 +243,9 @@ def test_octets_that_cannot_have_been_read_are_not_noted(excess):
     job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=3, hiwater=3)
     machine = Transfer(job, 0)
     tags = []
-    take = machine.short_reader(1, lambda _source, _cid, tag, *_: tags.append(tag) is None, _nobody)
+    take = machine.short_reader(
+        1, lambda _source, _cid, tag, *_: tags.append(tag) is None, _nobody
+    )
     octets = _header(job, PacketType.DATA, tag=1) + _header(job, PacketType.DATA, tag=2)
     first, rest = HEADER_SIZE + 1, HEADER_SIZE - 1
     machine.get_buffer(1)[:first] = octets[:first]

@@ -31,7 +31,9 @@ def carry(left: Proc, right: Proc, host: int = 1) -> None:
     while moved:
         moved = False
         for source, dest in ((left, right), (right, left)):
-            if host in source.machine.hosts.channels and (octets := drain(source.machine, host)):
+            if host in source.machine.hosts.channels and (
+                octets := drain(source.machine, host)
+            ):
                 dest.read(host, octets)
                 moved = True
 
@@ -44,7 +46,11 @@ def test_two_jobs_talk_part_and_meet_again(length):
         host = 1 + turn
         admit(left, right)
         admit(right, left)
-        assert tuple(left.machine.hosts.channels) == tuple(right.machine.hosts.channels) == (host,)
+        assert (
+            tuple(left.machine.hosts.channels)
+            == tuple(right.machine.hosts.channels)
+            == (host,)
+        )
         sent = [left.send(host, data, tag=3), right.send(host, data, synchronous=True)]
         carry(left, right, host)
         assert all(one.done for one in sent)
@@ -126,7 +132,9 @@ def test_what_a_lost_host_had_sent_still_arrives():
 def test_a_lazy_job_has_the_channels_that_were_opened():
     job = replaced(make_job([[1], [1], [1]]), version=LAZY_VERSION)
     left, right = Proc(job, 0), Proc(job, 2)
-    assert tuple(left.machine.hosts.channels) == tuple(right.machine.hosts.channels) == ()
+    assert (
+        tuple(left.machine.hosts.channels) == tuple(right.machine.hosts.channels) == ()
+    )
     with pytest.raises(LocalProtocolError):
         left.send(2, b"no channel")
     left.machine.hosts.open(2)

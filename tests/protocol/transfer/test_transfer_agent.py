@@ -16,7 +16,9 @@ FINI = pack_header(Header(int(PacketType.FINI)))
 
 def from_rank(rank: int, kind: PacketType, **fields: Any) -> bytes:
     peer, me = JOB.procs[rank], JOB.procs[0]
-    return pack_header(Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**fields))
+    return pack_header(
+        Header(int(kind), 0, peer.ipv6, peer.pid, me.ipv6, me.pid)._replace(**fields)
+    )
 
 
 def test_all_packets_go_over_the_one_channel():
@@ -37,8 +39,18 @@ def test_messages_of_all_hosts_arrive_over_it():
     proc = Proc(JOB, 0)
     proc.machine = Transfer(JOB, 0, agent=True)
     for rank in (2, 3, 4):
-        proc.handle(feed(proc.machine, 0, from_rank(rank, PacketType.DATA, pk_len=1, msglen=1) + bytes([rank])))
-    assert [(incoming.source, bytes(room)) for incoming, room in proc.received] == [(2, b"\2"), (3, b"\3"), (4, b"\4")]
+        proc.handle(
+            feed(
+                proc.machine,
+                0,
+                from_rank(rank, PacketType.DATA, pk_len=1, msglen=1) + bytes([rank]),
+            )
+        )
+    assert [(incoming.source, bytes(room)) for incoming, room in proc.received] == [
+        (2, b"\2"),
+        (3, b"\3"),
+        (4, b"\4"),
+    ]
 
 
 @pytest.mark.clause("3.8")

@@ -14,7 +14,9 @@ ME, PEER = JOB.procs
 
 
 def header(kind: int, **fields: Any) -> bytes:
-    return pack_header(Header(int(kind), 0, PEER.ipv6, PEER.pid, ME.ipv6, ME.pid)._replace(**fields))
+    return pack_header(
+        Header(int(kind), 0, PEER.ipv6, PEER.pid, ME.ipv6, ME.pid)._replace(**fields)
+    )
 
 
 def data(text: bytes, **fields: object) -> bytes:
@@ -34,11 +36,20 @@ def test_empty_views_between_others():
 
 def test_a_continuation_read_ahead_into_a_buffer_lent_before_the_match():
     proc = Proc(JOB, 0, eager=False)
-    proc.handle(feed(proc.machine, 1, header(PacketType.DATASYNC, pk_len=16, msglen=20, srqid=3) + bytes(range(16))))
+    proc.handle(
+        feed(
+            proc.machine,
+            1,
+            header(PacketType.DATASYNC, pk_len=16, msglen=20, srqid=3)
+            + bytes(range(16)),
+        )
+    )
     room = proc.machine.get_buffer(1)
     proc.accept()
     ((ack, _),) = packets(drain(proc.machine, 1))
-    rest = header(PacketType.DATA, pk_len=4, msglen=20, srqid=3, drqid=ack.drqid) + bytes(range(16, 20))
+    rest = header(
+        PacketType.DATA, pk_len=4, msglen=20, srqid=3, drqid=ack.drqid
+    ) + bytes(range(16, 20))
     rest += data(b"next")
     room[: len(rest)] = rest
     proc.handle(proc.machine.received(1, len(rest)))
@@ -69,7 +80,11 @@ def test_cancel_of_one_of_several_that_wait():
 @pytest.mark.clause("3.7.4")
 def test_an_older_message_of_a_reused_id_is_matched():
     proc = Proc(JOB, 0, eager=False)
-    proc.handle(feed(proc.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)))
+    proc.handle(
+        feed(
+            proc.machine, 1, data(b"old", srqid=7, tag=1) + data(b"new", srqid=7, tag=2)
+        )
+    )
     proc.accept(0)
     proc.handle(feed(proc.machine, 1, header(PacketType.CANCEL, srqid=7)))
     assert [incoming.header.tag for incoming in proc.cancelled] == [2]
@@ -98,15 +113,22 @@ def test_a_peer_that_overruns_hiwater_and_never_reads():
     with pytest.raises(PeerError) as caught:
         feed(machine, 1, data(b"y"))
     error = caught.value
-    assert error.clause == "3.6" and error.peer == "host 1 of client 1 (10.0.0.2 port 5001)"
-    assert "sent a packet while 4 were unacknowledged; it must wait at hiwater, 4" in str(error)
+    assert (
+        error.clause == "3.6"
+        and error.peer == "host 1 of client 1 (10.0.0.2 port 5001)"
+    )
+    assert (
+        "sent a packet while 4 were unacknowledged; it must wait at hiwater, 4"
+        in str(error)
+    )
     assert error.octets == data(b"y")[:128]
 
 
 def test_a_peer_whose_protoacks_are_on_their_way_may_go_on():
     machine = Transfer(JOB, 0)
     feed(machine, 1, data(b"x") * 4)
-    machine.sent(1, len(b"".join(machine.data_to_send(1))) - 1)  # the second one not completely
+    # The second one not completely
+    machine.sent(1, len(b"".join(machine.data_to_send(1))) - 1)
     feed(machine, 1, data(b"y") * 2)
     with pytest.raises(PeerError, match="while 4 were unacknowledged"):
         feed(machine, 1, data(b"z"))

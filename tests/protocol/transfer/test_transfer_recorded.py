@@ -26,8 +26,13 @@ Packet = tuple[Header, bytes]
 
 def recorded_job(case: str) -> Job:
     text = (VECTORS / case / "decoded.txt").read_text()
-    pids = re.findall(r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text)
-    addresses = re.findall(r"client0 <- server : COLL len=\d+ H_IPV6 client_mask=0x3 \['(\w+)', '(\w+)'\]", text)
+    pids = re.findall(
+        r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text
+    )
+    addresses = re.findall(
+        r"client0 <- server : COLL len=\d+ H_IPV6 client_mask=0x3 \['(\w+)', '(\w+)'\]",
+        text,
+    )
     job = make_job(
         [[2], [2]],
         maxdatalen=65536,
@@ -44,10 +49,13 @@ def timeline(case: str) -> list[tuple[int, Header, bytes]]:
     folder = VECTORS / case
     ways = {
         0: deque(packets((folder / "host0_to_host1.bin").read_bytes())),
-        1: deque(packets((folder / "host1_to_host0.bin").read_bytes()[4:])),  # after the host rank of the dance
+        # After the host rank of the dance
+        1: deque(packets((folder / "host1_to_host0.bin").read_bytes()[4:])),
     }
     out = []
-    for host in re.findall(r"host(\d) -> host\d : (?!HOSTRANK)", (folder / "decoded.txt").read_text()):
+    for host in re.findall(
+        r"host(\d) -> host\d : (?!HOSTRANK)", (folder / "decoded.txt").read_text()
+    ):
         out.append((int(host), *ways[int(host)].popleft()))
     assert not any(ways.values())
     return out
@@ -59,7 +67,9 @@ class Agent:
     def __init__(self, job: Job, host: int) -> None:
         self.job = job
         self.peer = 1 - host
-        self.machines = {(p.ipv6, p.pid): Transfer(job, p.rank) for p in job.procs if p.host == host}
+        self.machines = {
+            (p.ipv6, p.pid): Transfer(job, p.rank) for p in job.procs if p.host == host
+        }
         self.ranks = {(p.ipv6, p.pid): p.rank for p in job.procs}
         self.srqids: dict[tuple[int, int], int] = {}
         self.drqids: dict[tuple[int, int], int] = {}
@@ -68,7 +78,7 @@ class Agent:
         self.sent: list[Packet] = []
 
     def send(self, header: Header, data: bytes) -> None:
-        """What the recorded host sent as the first packet of a message of ``data``."""
+        """Return the recorded host's first packet of a message of ``data``."""
         me, dest = self.ranks[header[2:4]], self.ranks[header[4:6]]
         out = self.machines[header[2:4]].send(
             dest,
@@ -83,7 +93,7 @@ class Agent:
         self.collect()
 
     def take(self, header: Header, data: bytes) -> None:
-        """What the recorded peer sent, with the ids that it would have got from us."""
+        """Return the recorded peer's packets, with the ids that it would have got from us."""
         if header.pk_type == PacketType.FINI:
             for machine in self.machines.values():
                 assert feed(machine, self.peer, pack_header(header)) == []
@@ -105,7 +115,9 @@ class Agent:
     def acknowledge(self, header: Header) -> None:
         """The recorded host matched a message here."""
         source = self.ranks[header[4:6]]
-        self.accept(self.machines[header[2:4]], self.unexpected.pop((source, header.srqid)))
+        self.accept(
+            self.machines[header[2:4]], self.unexpected.pop((source, header.srqid))
+        )
         before = len(self.sent)
         self.collect()
         self.drqids[source, header.srqid] = self.sent[before][0].drqid
@@ -121,10 +133,19 @@ class Agent:
 
 
 def shown(header: Header, data: bytes) -> tuple[object, ...]:
-    """What of a packet the specification fixes."""
+    """Return the fields of a packet that the specification fixes."""
     name = PacketType(header.pk_type).name
     if header.pk_type in DATA:
-        return (name, *header[1:6], header.msglen, header.lsrank, header.tag, header.cid, header.count, data)
+        return (
+            name,
+            *header[1:6],
+            header.msglen,
+            header.lsrank,
+            header.tag,
+            header.cid,
+            header.count,
+            data,
+        )
     return (name, *header[2:6])
 
 
@@ -139,7 +160,13 @@ def test_our_machines_in_the_place_of_a_recorded_host(case, host):
         if header.pk_type not in DATA:
             continue
         first = header.pk_type == PacketType.DATASYNC or header.pk_len == header.msglen
-        key = (source, header[2:6], header.srqid, header.msglen, index if header.pk_len == header.msglen else None)
+        key = (
+            source,
+            header[2:6],
+            header.srqid,
+            header.msglen,
+            index if header.pk_len == header.msglen else None,
+        )
         messages[key].append(data)
         if first:
             firsts.append((index, key))
@@ -152,7 +179,11 @@ def test_our_machines_in_the_place_of_a_recorded_host(case, host):
             agent.send(header, whole[index])
         elif header.pk_type == PacketType.SYNCACK:
             agent.acknowledge(header)
-    expected = [shown(header, data) for source, header, data in record if source == host and header.pk_type != 7]
+    expected = [
+        shown(header, data)
+        for source, header, data in record
+        if source == host and header.pk_type != 7
+    ]
     assert [shown(*packet) for packet in agent.sent] == expected
     assert not agent.unexpected and all(incoming.done for incoming, _ in agent.received)
     peers = {index: data for index, data in whole.items() if record[index][0] != host}

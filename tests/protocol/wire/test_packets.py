@@ -7,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.base.errors import LocalProtocolError, Truncated
-from impi.protocol.wire import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+from impi.protocol.wire import (
+    HEADER_SIZE,
+    Header,
+    PacketType,
+    pack_header,
+    unpack_header,
+)
 
 U4 = st.integers(0, 2**32 - 1)
 S4 = st.integers(-(2**31), 2**31 - 1)
 U8 = st.integers(0, 2**64 - 1)
 S8 = st.integers(-(2**63), 2**63 - 1)
 ADDRESS = st.binary(min_size=16, max_size=16)
-HEADERS = st.builds(Header, U4, U4, ADDRESS, S8, ADDRESS, S8, U8, U8, U8, S4, S4, U8, U8, S8, U8, U8)
+HEADERS = st.builds(
+    Header, U4, U4, ADDRESS, S8, ADDRESS, S8, U8, U8, U8, S4, S4, U8, U8, S8, U8, U8
+)
 
 # Offset and struct code of each field, written from the C structure of 3.5.
 FIELDS = {
@@ -52,13 +60,26 @@ def test_each_field_is_at_its_offset(header: Header) -> None:
     octets = pack_header(header)
     assert tuple(FIELDS) == Header._fields
     for name, (offset, code) in FIELDS.items():
-        assert struct.unpack_from(code, octets, offset)[0] == getattr(header, name), name
+        assert struct.unpack_from(code, octets, offset)[0] == getattr(header, name), (
+            name
+        )
 
 
 @pytest.mark.clause("3.5")
 def test_types_have_the_numbers_of_table_3_1() -> None:
-    names = ["DATA", "DATASYNC", "PROTOACK", "SYNCACK", "CANCEL", "CANCELYES", "CANCELNO", "FINI"]
-    assert [(t.name, t.value) for t in PacketType] == [(name, n) for n, name in enumerate(names)]
+    names = [
+        "DATA",
+        "DATASYNC",
+        "PROTOACK",
+        "SYNCACK",
+        "CANCEL",
+        "CANCELYES",
+        "CANCELNO",
+        "FINI",
+    ]
+    assert [(t.name, t.value) for t in PacketType] == [
+        (name, n) for n, name in enumerate(names)
+    ]
 
 
 def test_unused_fields_are_zeros() -> None:
@@ -84,7 +105,9 @@ def test_what_does_not_fit_is_refused(header: Header) -> None:
         pack_header(header)
 
 
-@pytest.mark.parametrize(("octets", "offset"), [(b"", 0), (bytes(127), 0), (bytes(130), 3)])
+@pytest.mark.parametrize(
+    ("octets", "offset"), [(b"", 0), (bytes(127), 0), (bytes(130), 3)]
+)
 def test_too_few_octets(octets: bytes, offset: int) -> None:
     with pytest.raises(Truncated, match="128"):
         unpack_header(octets, offset)

@@ -37,9 +37,16 @@ def feed(cutter: Cutter, octets: bytes) -> list[bytes]:
     return found
 
 
-@given(st.lists(st.integers(0, 300), max_size=8), st.lists(st.integers(1, 200), min_size=1))
-def test_packets_are_whole_however_the_stream_is_split(sizes: list[int], cuts: list[int]) -> None:
-    packets = [packet(JOB, DATA if n % 3 else PROTOACK, 0, 1, bytes(n) if n % 3 else b"") for n in sizes]
+@given(
+    st.lists(st.integers(0, 300), max_size=8), st.lists(st.integers(1, 200), min_size=1)
+)
+def test_packets_are_whole_however_the_stream_is_split(
+    sizes: list[int], cuts: list[int]
+) -> None:
+    packets = [
+        packet(JOB, DATA if n % 3 else PROTOACK, 0, 1, bytes(n) if n % 3 else b"")
+        for n in sizes
+    ]
     cutter, stream, found = made(), b"".join(packets), []
     for n in [*cuts, len(stream)]:
         found += feed(cutter, stream[:n])
@@ -53,13 +60,17 @@ def test_a_long_packet_is_read_in_place() -> None:
     cutter = made()
     assert feed(cutter, long[: HEADER_SIZE + 5]) == []
     assert (cutter.unfinished, cutter.inside) == (long[: HEADER_SIZE + 5], True)
-    assert len(cutter.buffer()) == len(long) - HEADER_SIZE - 5  # no more than its own octets
+    # No more than its own octets
+    assert len(cutter.buffer()) == len(long) - HEADER_SIZE - 5
     assert feed(cutter, long[HEADER_SIZE + 5 :]) == [long]
 
 
 def test_a_header_is_checked_before_what_follows_is_read() -> None:
     checked: list[int] = []
-    feed(made(checked), packet(JOB, PROTOACK, 0, 1) + packet(JOB, DATA, 0, 1, b"abc")[:HEADER_SIZE])
+    feed(
+        made(checked),
+        packet(JOB, PROTOACK, 0, 1) + packet(JOB, DATA, 0, 1, b"abc")[:HEADER_SIZE],
+    )
     assert checked == [PROTOACK, DATA]
 
 

@@ -38,7 +38,11 @@ class Agent:
             }
             self.process = subprocess.Popen(
                 [sys.executable, "-S", "-m", "impi.rank.agent"],
-                env={**os.environ, "PYTHONPATH": str(ROOT), "IMPI_AGENT": json.dumps(invitation)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(ROOT),
+                    "IMPI_AGENT": json.dumps(invitation),
+                },
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -92,10 +96,15 @@ def test_an_agent_whose_impirun_is_gone(agent: Agent) -> None:
     agent.control.close()
     code, err = agent.end()
     assert code == 1
-    assert err == "impi: the host agent of node here: impirun closed the connection during start-up\n"
+    assert (
+        err
+        == "impi: the host agent of node here: impirun closed the connection during start-up\n"
+    )
 
 
-def test_an_agent_that_is_killed_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_is_killed_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     agent = Agent()
     agent.process.kill()

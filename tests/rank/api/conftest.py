@@ -1,4 +1,4 @@
-"""What tests of the API share: a program as a job of one proc."""
+"""A fixture for tests of the API: a program as a job of one proc."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def alone() -> Callable[..., list[str]]:
 
     def run(program: str, *arguments: str) -> list[str]:
         command = [sys.executable, "-c", BEGIN + program, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False
+        )
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout.splitlines()
 

@@ -14,7 +14,9 @@ def test_error_classes_have_their_values_from_one_table() -> None:
     assert len({number for number, _ in ERROR_CLASSES.values()}) == len(ERROR_CLASSES)
 
 
-@pytest.mark.parametrize("prefix", ["ERR_", "COMBINER_", "THREAD_", "TYPECLASS_", "DISTRIBUTE_", "MODE_"])
+@pytest.mark.parametrize(
+    "prefix", ["ERR_", "COMBINER_", "THREAD_", "TYPECLASS_", "DISTRIBUTE_", "MODE_"]
+)
 def test_values_of_one_family_differ(prefix: str) -> None:
     values = [getattr(C, name) for name in C.__all__ if name.startswith(prefix)]
     assert len(values) > 3

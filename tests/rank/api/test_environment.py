@@ -1,4 +1,4 @@
-"""What the environment tells a program, and the Pythons that it starts itself."""
+"""Variables of the environment for a program, and for the Pythons that it starts itself."""
 
 from __future__ import annotations
 
@@ -12,14 +12,22 @@ import pytest
 PROGRAMS = Path(__file__).parent.parent.parent / "jobs" / "programs"
 
 
-def test_launchers_variables_become_those_of_the_job(run_job: Callable[..., Any]) -> None:
-    result = run_job([str(PROGRAMS / "launcher_variables.py")], ["pure:2", "mpich:2", "openmpi:1"])
+def test_launchers_variables_become_those_of_the_job(
+    run_job: Callable[..., Any],
+) -> None:
+    result = run_job(
+        [str(PROGRAMS / "launcher_variables.py")], ["pure:2", "mpich:2", "openmpi:1"]
+    )
     assert set(result.codes) == {0}, result
-    assert result.out == "[('0', '2'), ('1', '2'), ('0', '2'), ('1', '2'), ('0', None)]\n"
+    assert (
+        result.out == "[('0', '2'), ('1', '2'), ('0', '2'), ('1', '2'), ('0', None)]\n"
+    )
 
 
 @pytest.mark.parametrize("clients", [["pure:2", "mpich:1"], ["openmpi:1"]])
-def test_a_python_that_a_rank_starts_is_a_job_of_its_own(clients: list[str], run_job: Callable[..., Any]) -> None:
+def test_a_python_that_a_rank_starts_is_a_job_of_its_own(
+    clients: list[str], run_job: Callable[..., Any]
+) -> None:
     result = run_job([str(PROGRAMS / "spawned_child.py")], clients)
     assert set(result.codes) == {0}, result
     size = sum(int(client.partition(":")[2]) for client in clients)
@@ -27,7 +35,9 @@ def test_a_python_that_a_rank_starts_is_a_job_of_its_own(clients: list[str], run
     assert result.out == f"spawn {found}\nforkserver {found}\n"
 
 
-@pytest.mark.parametrize(("version", "known"), [([], True), (["--impi-version", "0.0"], False)])
+@pytest.mark.parametrize(
+    ("version", "known"), [([], True), (["--impi-version", "0.0"], False)]
+)
 def test_a_pickle_that_cannot_be_read_names_the_versions(
     version: list[str], known: bool, tmp_path: Path, run_job: Callable[..., Any]
 ) -> None:
@@ -43,12 +53,18 @@ def test_a_pickle_that_cannot_be_read_names_the_versions(
     )
     assert set(result.codes) == {0}, result
     assert result.out.startswith("['rank 1 (client 1) has Python 3.")
-    end = f"Python {sys.version_info[0]}.{sys.version_info[1]}, numpy 1.26" if known else "unknown versions"
+    end = (
+        f"Python {sys.version_info[0]}.{sys.version_info[1]}, numpy 1.26"
+        if known
+        else "unknown versions"
+    )
     assert result.out.endswith(f"; rank 0 (client 0): {end}']\n")
 
 
 @pytest.mark.parametrize("vendor", ["mpich", "openmpi", "pure"])
-def test_ranks_of_clients_of_one_node_listen_on_loopback_only(vendor: str, run_job: Callable[..., Any]) -> None:
+def test_ranks_of_clients_of_one_node_listen_on_loopback_only(
+    vendor: str, run_job: Callable[..., Any]
+) -> None:
     result = run_job([str(PROGRAMS / "listeners.py")], [f"{vendor}:2"])
     assert (set(result.codes), result.out) == ({0}, "[]\n"), result
 

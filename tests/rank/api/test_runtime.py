@@ -17,7 +17,7 @@ from impi.rank.api import runtime
 
 @pytest.fixture
 def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a proc does, in order, whose start fails."""
+    """The acts of a proc whose start fails, in order."""
     found: list[str] = []
 
     def end(code: int) -> None:
@@ -25,7 +25,10 @@ def order(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise SystemExit
 
     monkeypatch.setattr(runtime._state, "engine", None)
-    monkeypatch.setattr("impi.rank.api.runtime.time.sleep", lambda seconds: found.append(f"wait {seconds:g} s"))
+    monkeypatch.setattr(
+        "impi.rank.api.runtime.time.sleep",
+        lambda seconds: found.append(f"wait {seconds:g} s"),
+    )
     monkeypatch.setattr(runtime, "_say", found.append)
     monkeypatch.setattr("impi.rank.api.runtime.os._exit", end)
     return found
@@ -62,21 +65,29 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=1))
     monkeypatch.setattr(runtime._state, "finalized", False)
     monkeypatch.setattr(runtime, "abort", lambda code: end("abort", code))
-    monkeypatch.setattr("impi.rank.api.runtime.os._exit", lambda code: end("exit", code))
+    monkeypatch.setattr(
+        "impi.rank.api.runtime.os._exit", lambda code: end("exit", code)
+    )
     before = signal.getsignal(signal.SIGINT)
     yield found
     signal.signal(signal.SIGINT, before)
 
 
 def test_a_second_interrupt_ends_the_job_all_the_same(ends, monkeypatch):
-    monkeypatch.setattr(traceback, "print_exception", lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr(
+        traceback, "print_exception", lambda *_: os.kill(os.getpid(), signal.SIGINT)
+    )
     with pytest.raises(SystemExit):
         runtime._abort_on_exception(KeyboardInterrupt, KeyboardInterrupt(), None)
     assert ends == ["abort 130"]
 
 
-@pytest.mark.parametrize(("finalized", "how"), [(False, "abort 130"), (True, "exit 130")])
-def test_an_interrupt_in_finalize_at_the_end_of_the_program_is_none_of_its_success(ends, monkeypatch, finalized, how):
+@pytest.mark.parametrize(
+    ("finalized", "how"), [(False, "abort 130"), (True, "exit 130")]
+)
+def test_an_interrupt_in_finalize_at_the_end_of_the_program_is_none_of_its_success(
+    ends, monkeypatch, finalized, how
+):
     def ending() -> None:
         monkeypatch.setattr(runtime._state, "finalized", finalized)
         raise KeyboardInterrupt
@@ -87,9 +98,15 @@ def test_an_interrupt_in_finalize_at_the_end_of_the_program_is_none_of_its_succe
     assert ends == [how]
 
 
-@pytest.mark.parametrize(("finalized", "why"), [(False, "is not initialized"), (True, "it was finalized")])
-def test_no_engine_before_and_after(monkeypatch: pytest.MonkeyPatch, finalized: bool, why: str) -> None:
-    monkeypatch.setattr(runtime._state, "engine", SimpleNamespace() if finalized else None)
+@pytest.mark.parametrize(
+    ("finalized", "why"), [(False, "is not initialized"), (True, "it was finalized")]
+)
+def test_no_engine_before_and_after(
+    monkeypatch: pytest.MonkeyPatch, finalized: bool, why: str
+) -> None:
+    monkeypatch.setattr(
+        runtime._state, "engine", SimpleNamespace() if finalized else None
+    )
     monkeypatch.setattr(runtime._state, "finalized", finalized)
     with pytest.raises(MPIException, match=why):
         runtime.engine()
@@ -97,13 +114,22 @@ def test_no_engine_before_and_after(monkeypatch: pytest.MonkeyPatch, finalized: 
 
 @pytest.mark.parametrize(
     ("is_ours", "native", "level"),
-    [(True, None, "multiple"), (True, True, "multiple"), (True, False, "serialized"), (False, None, "serialized")],
+    [
+        (True, None, "multiple"),
+        (True, True, "multiple"),
+        (True, False, "serialized"),
+        (False, None, "serialized"),
+    ],
 )
 def test_the_highest_thread_level(
     monkeypatch: pytest.MonkeyPatch, is_ours: bool, native: bool | None, level: str
 ) -> None:
-    world = SimpleNamespace(native=None if native is None else SimpleNamespace(multiple=native))
-    engine = SimpleNamespace(vendor=SimpleNamespace(world=world), job=SimpleNamespace(is_ours=is_ours))
+    world = SimpleNamespace(
+        native=None if native is None else SimpleNamespace(multiple=native)
+    )
+    engine = SimpleNamespace(
+        vendor=SimpleNamespace(world=world), job=SimpleNamespace(is_ours=is_ours)
+    )
     monkeypatch.setattr(runtime._state, "engine", engine)
     monkeypatch.setattr(runtime._state, "finalized", False)
     assert runtime.most_threads() == level

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from impi.rank.api.comms.intracomm import Intracomm
+from impi.rank.api.comms.intracomm import COMM_SELF, Intracomm
 
 
 def _module() -> ModuleType:
     """``impi.MPI`` without a job: importing it would make one of this process."""
     world: Any = ModuleType("impi.rank.api.comms.world")
-    world.COMM_SELF = world.COMM_WORLD = Intracomm()
+    # The object that defaults of methods name: an earlier test may have given it a communicator.
+    world.COMM_SELF, world.COMM_WORLD = COMM_SELF, Intracomm()
     sys.modules["impi.rank.api.comms.world"] = world
     try:
         return importlib.import_module("impi.MPI")
@@ -31,8 +32,14 @@ def _module() -> ModuleType:
 
 MPI = _module()
 _found = importlib.util.find_spec("mpi4py")
-STUB = Path(_found.origin).parent / "MPI.pyi" if _found is not None and _found.origin else Path("MPI.pyi")
-pytestmark = pytest.mark.skipif(not STUB.exists(), reason="mpi4py is not installed: run 'make test'")
+STUB = (
+    Path(_found.origin).parent / "MPI.pyi"
+    if _found is not None and _found.origin
+    else Path("MPI.pyi")
+)
+pytestmark = pytest.mark.skipif(
+    not STUB.exists(), reason="mpi4py is not installed: run 'make test'"
+)
 
 NOT_OFFERED = {
     "__pyx_capi__": "there are no handles of C",
@@ -43,7 +50,12 @@ NOT_OFFERED = {
     "_typedict_f": "_typedict has all of it",
     "_set_abort_status": "for mpi4py.run alone, whose work our own exit does",
 }
-OVERLOADED = {"buffer.__new__", "buffer.__getitem__", "buffer.__setitem__", "Pickle.__init__"}
+OVERLOADED = {
+    "buffer.__new__",
+    "buffer.__getitem__",
+    "buffer.__setitem__",
+    "Pickle.__init__",
+}
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -71,7 +83,8 @@ def names() -> Iterator[str]:
             yield from (
                 f"{node.name}.{inner.target.id}"
                 for inner in node.body
-                if isinstance(inner, ast.AnnAssign) and isinstance(inner.target, ast.Name)
+                if isinstance(inner, ast.AnnAssign)
+                and isinstance(inner.target, ast.Name)
             )
 
 
@@ -82,17 +95,23 @@ def ours(name: str) -> Any:
 
 
 def parameters(node: ast.FunctionDef, *, method: bool) -> list[tuple[str, Any]]:
-    """Names and defaults; a default that is no literal is looked up."""
+    """Names and defaults; a default that is not a literal is looked up."""
     arguments = [*node.args.posonlyargs, *node.args.args]
-    defaults: list[Any] = [inspect.Parameter.empty] * (len(arguments) - len(node.args.defaults))
+    defaults: list[Any] = [inspect.Parameter.empty] * (
+        len(arguments) - len(node.args.defaults)
+    )
     for default in node.args.defaults:
         try:
             defaults.append(ast.literal_eval(default))
         except ValueError:
             assert isinstance(default, ast.Name)
             defaults.append(getattr(MPI, default.id))
-    static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
-    return [(a.arg, d) for a, d in zip(arguments, defaults, strict=True)][1 if method and not static else 0 :]
+    static = any(
+        isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list
+    )
+    return [(a.arg, d) for a, d in zip(arguments, defaults, strict=True)][
+        1 if method and not static else 0 :
+    ]
 
 
 def refuses(function: Any) -> bool:
@@ -109,7 +128,11 @@ def test_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "node"),
-    [pytest.param(n, f, id=n) for n, f in functions() if n not in OVERLOADED and n not in NOT_OFFERED],
+    [
+        pytest.param(n, f, id=n)
+        for n, f in functions()
+        if n not in OVERLOADED and n not in NOT_OFFERED
+    ],
 )
 def test_signature(name: str, node: ast.FunctionDef) -> None:
     if name.endswith("__buffer__"):

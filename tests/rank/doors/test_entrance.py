@@ -74,7 +74,9 @@ def world() -> Iterator[World]:
     here.selector.close()
 
 
-def test_a_member_stays_and_a_stranger_has_its_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_stays_and_a_stranger_has_its_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with world.come(b"yes") as member, world.come() as stranger:
         assert 0 < world.entrance.patience <= strangers.AGE_S
         monkeypatch.setattr(world.entrance._strangers, "_age_s", 0.0)
@@ -85,11 +87,15 @@ def test_a_member_stays_and_a_stranger_has_its_time(world: World, monkeypatch: p
         assert member.recv(7) == b"welcome"
         assert world.entrance.patience == float("inf")
     name = world.entrance.endpoint
-    assert [line.partition(" from ")[0] for line in world.said] == [f"closed a connection to {name}"]
+    assert [line.partition(" from ")[0] for line in world.said] == [
+        f"closed a connection to {name}"
+    ]
     assert world.said[0].endswith(", which has not said in time what it is")
 
 
-def test_refusals_of_strangers_are_counted_and_those_of_members_are_told(world: World) -> None:
+def test_refusals_of_strangers_are_counted_and_those_of_members_are_told(
+    world: World,
+) -> None:
     for _ in range(3):
         with world.come(b"no") as sock:
             assert sock.recv(1) == b""
@@ -122,7 +128,8 @@ def test_a_socket_can_be_left_to_somebody_else(world: World) -> None:
 
 
 def test_a_crowd_makes_room_for_members(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("impi.rank.doors.entrance.MOST", 1)
+    monkeypatch.setattr(strangers, "room", lambda members: 1 + members)
+    monkeypatch.setattr(strangers, "_WORDLESS_S", 0.0)
     here = World(members=1)
     with here.come(b"hm") as spoke, here.come() as silent, here.come():
         assert silent.recv(1) == b""
@@ -133,9 +140,12 @@ def test_a_crowd_makes_room_for_members(monkeypatch: pytest.MonkeyPatch) -> None
     assert "was closed to make room for others" in here.said[0]
 
 
-def test_who_guesses_has_to_wait_and_others_do_not(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_guesses_has_to_wait_and_others_do_not(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [100.0]
     monkeypatch.setattr("impi.rank.doors.entrance.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(strangers, "_network", str)  # 127/8 is one address otherwise
     for _ in range(4):
         with world.come(b"guess"):
             pass
@@ -143,7 +153,9 @@ def test_who_guesses_has_to_wait_and_others_do_not(world: World, monkeypatch: py
         assert b"yes" not in world.heard, "nothing of it is read"
         assert 0 < world.entrance.patience <= 0.1
         world.entrance.turn()
-        with socket.create_connection(world.where, source_address=("127.0.0.9", 0)) as other:
+        with socket.create_connection(
+            world.where, source_address=("127.0.0.9", 0)
+        ) as other:
             world.turn()
             other.sendall(b"yes")
             world.turn()
@@ -164,3 +176,45 @@ def test_a_paused_connection_can_be_dropped(world: World) -> None:
         world.entrance.drop(caller)
         assert waiting.recv(1) == b""
         assert world.entrance.patience == float("inf")
+
+
+def test_what_a_paused_connection_has_said_counts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its silence is our doing: the silent go before it."""
+    monkeypatch.setattr(strangers, "_WORDLESS_S", 0.0)
+    for _ in range(4):
+        with world.come(b"guess"):
+            pass
+    monkeypatch.setattr(world.entrance._strangers, "_most", 2)
+    with world.come(b"yes") as paused, world.come() as silent, world.come():
+        assert b"yes" not in world.heard
+        assert silent.recv(1) == b""
+        assert next(iter(world.entrance)).port == paused.getsockname()[1]
+
+
+def test_there_is_room_before_a_connection_is_accepted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world.entrance._strangers, "_most", 1)
+    most: list[int] = []
+    make = world.entrance._make
+    monkeypatch.setattr(
+        world.entrance,
+        "_make",
+        lambda *peer: most.append(len(list(world.entrance))) or make(*peer),
+    )
+    with world.come(), world.come(), world.come():
+        assert most == [0, 0, 0]
+
+
+def test_listeners_can_be_left_to_their_owner(world: World) -> None:
+    [listener] = world.entrance.leave()
+    world.entrance.close()
+    with (
+        listener,
+        socket.create_connection(world.where) as late,
+        listener.accept()[0] as ours,
+    ):
+        ours.sendall(b"later")
+        assert late.recv(5) == b"later"

@@ -11,7 +11,7 @@ import pytest
 
 from impi.base.errors import PeerError
 from impi.protocol.proofs import ANSWER_SIZE, Knock, prove
-from impi.rank.doors import reception as module
+from impi.rank.doors import entrance
 from impi.rank.doors.introduce import introduce, new_nonce, receive_exactly
 from impi.rank.doors.reception import Claim, receive
 from impi.rank.doors.strangers import Strangers
@@ -31,11 +31,20 @@ class World:
     def claim(self, head: bytes, address: str) -> Claim:
         assert address == "127.0.0.1"
         if len(head) != 1 or head[0] > 9:
-            raise PeerError("that is no number", octets=head)
+            raise PeerError("that is not a number", octets=head)
         return Claim(head[0], b"" if head[0] % 2 else SECRET, bytes([head[0]]))
 
-    def receive(self, *awaited: int, seconds: float = WAIT_S) -> dict[int, socket.socket]:
-        return receive([self.listener], awaited, 1, self.claim, time.monotonic() + seconds, self.said.append)
+    def receive(
+        self, *awaited: int, seconds: float = WAIT_S
+    ) -> dict[int, socket.socket]:
+        return receive(
+            [self.listener],
+            awaited,
+            1,
+            self.claim,
+            time.monotonic() + seconds,
+            self.said.append,
+        )
 
     def connect(self) -> socket.socket:
         return socket.create_connection(self.listener.getsockname(), WAIT_S)
@@ -84,10 +93,16 @@ def test_what_does_not_come_is_missing_at_the_deadline(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("octets", "why"),
-    [(b"\x63", "that is no number"), (b"", "that is no number"), (b"\2IMPI", "ends without its proof")],
+    [
+        (b"\x63", "that is not a number"),
+        (b"", "that is not a number"),
+        (b"\2IMPI", "ends without its proof"),
+    ],
 )
-def test_strangers_are_closed_and_delay_nobody(world: World, octets: bytes, why: str) -> None:
-    """What ends by itself is told at the end: as a part of a lost job, it would hide the reason."""
+def test_strangers_are_closed_and_delay_nobody(
+    world: World, octets: bytes, why: str
+) -> None:
+    """A peer that ends by itself is reported last: as part of a lost job, it would hide why."""
     waiting = world.pool.submit(world.receive, 1)
     stranger = world.connect()
     stranger.sendall(octets)
@@ -102,8 +117,12 @@ def test_strangers_are_closed_and_delay_nobody(world: World, octets: bytes, why:
     assert why in said
 
 
-@pytest.mark.parametrize(("secret", "about"), [(b"another secret", b"\2"), (SECRET, b"\4")])
-def test_a_wrong_secret_or_another_pair_is_refused(world: World, secret: bytes, about: bytes) -> None:
+@pytest.mark.parametrize(
+    ("secret", "about"), [(b"another secret", b"\2"), (SECRET, b"\4")]
+)
+def test_a_wrong_secret_or_another_pair_is_refused(
+    world: World, secret: bytes, about: bytes
+) -> None:
     waiting = world.pool.submit(world.receive, 2)
     liar = world.connect()
     knock = Knock(secret, about, new_nonce())
@@ -131,8 +150,12 @@ def test_a_second_claim_to_a_number_is_refused(world: World) -> None:
     assert "number 1, but that one has a connection already" in world.said[0]
 
 
-def test_the_silent_have_their_time_and_no_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "Strangers", lambda most: Strangers(most=most, age_s=0.05))
+def test_the_silent_have_their_time_and_no_more(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        entrance, "Strangers", lambda members: Strangers(members, age_s=0.05)
+    )
     waiting = world.pool.submit(world.receive, 1)
     assert ended(world.connect())
     with world.connect() as honest:

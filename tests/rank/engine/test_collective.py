@@ -15,7 +15,12 @@ from impi.protocol.job import LONG8_VERSION
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.rank.engine.channels import channels as channels_module
 from impi.rank.engine.channels.channels import Channels
-from impi.rank.engine.collective import ArrayCodec, Codec, CollectiveOperation, OctetCodec
+from impi.rank.engine.collective import (
+    ArrayCodec,
+    Codec,
+    CollectiveOperation,
+    OctetCodec,
+)
 from impi.rank.engine.context import Context
 from impi.rank.engine.engine import Engine
 from impi.rank.engine.operations import ReceiveOperation
@@ -35,7 +40,9 @@ def test_no_elements_can_be_written_too() -> None:
     assert (view.nbytes, view.readonly) == (0, False)
 
 
-def test_a_blocking_collective_posts_no_receive(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocking_collective_posts_no_receive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def program(engine: Engine) -> bool:
         context = engine.make_context(0, range(2))
         done = _barrier(engine, context, blocking=True).done
@@ -45,7 +52,9 @@ def test_a_blocking_collective_posts_no_receive(monkeypatch: pytest.MonkeyPatch)
     assert run_job(make_job([1, 1]), program) == [True, True]
 
 
-def test_an_interrupt_of_a_wait_leaves_the_collective_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_of_a_wait_leaves_the_collective_to_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whether its message has come or not: the later barrier would wait for it for ever."""
     wait_on = Channels.wait_on
     interrupted = threading.Event()
@@ -90,9 +99,13 @@ def test_a_refusal_ends_a_blocking_collective() -> None:
     assert "rank 1 failed in Barrier: ValueError: no" in run_job(job, program)[0]
 
 
-def _barrier(engine: Engine, context: Context, *, blocking: bool) -> CollectiveOperation:
+def _barrier(
+    engine: Engine, context: Context, *, blocking: bool
+) -> CollectiveOperation:
     algorithm = barrier(Layout([0, 1]), engine.rank, maxlinear=4)
-    return CollectiveOperation(engine, context, algorithm, OctetCodec(), blocking=blocking)
+    return CollectiveOperation(
+        engine, context, algorithm, OctetCodec(), blocking=blocking
+    )
 
 
 class Busy:
@@ -105,14 +118,20 @@ class Busy:
         return True
 
 
-def test_a_message_of_which_a_part_is_here_is_waited_for_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_of_which_a_part_is_here_is_waited_for_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Something else begins while it comes, so that its receive cannot stand any longer."""
     wait_on, interrupted = Channels.wait_on, []
 
     def one_more(channels: Channels, *how: Any) -> bool:
         moved = wait_on(channels, *how)
         standing = how[-1]
-        if isinstance(standing, StandingReceive) and standing.taken is not None and not standing.taken.advance():
+        if (
+            isinstance(standing, StandingReceive)
+            and standing.taken is not None
+            and not standing.taken.advance()
+        ):
             standing._turns.active.append(Busy())
             interrupted.append(standing)
         return moved
@@ -124,17 +143,32 @@ def test_a_message_of_which_a_part_is_here_is_waited_for_like_any_other(monkeypa
 
     def program(engine: Engine) -> object:
         context = engine.make_context(0, range(2))
-        algorithm = reduce(Layout([0, 1]), engine.rank, 0, bytes([engine.rank]) * nbytes, largest, maxlinear=4)
-        operation = CollectiveOperation(engine, context, algorithm, OctetCodec(), blocking=True)
+        algorithm = reduce(
+            Layout([0, 1]),
+            engine.rank,
+            0,
+            bytes([engine.rank]) * nbytes,
+            largest,
+            maxlinear=4,
+        )
+        operation = CollectiveOperation(
+            engine, context, algorithm, OctetCodec(), blocking=True
+        )
         engine.turns.wait_for(operation)
         return operation.result
 
-    assert run_job(make_job([1, 1], maxdatalen=nbytes), program)[0] == bytes([1]) * nbytes
+    assert (
+        run_job(make_job([1, 1], maxdatalen=nbytes), program)[0] == bytes([1]) * nbytes
+    )
     assert interrupted
 
 
-@pytest.mark.parametrize(("nbytes", "native", "copied"), [(3000, True, 0), (2999, True, 1), (3000, False, 1)])
-def test_a_broadcast_arrives_where_its_result_belongs(nbytes: int, native: bool, copied: int) -> None:
+@pytest.mark.parametrize(
+    ("nbytes", "native", "copied"), [(3000, True, 0), (2999, True, 1), (3000, False, 1)]
+)
+def test_a_broadcast_arrives_where_its_result_belongs(
+    nbytes: int, native: bool, copied: int
+) -> None:
     """Unless it has another length than the receiver expects, or another form."""
 
     def program(engine: Engine) -> object:

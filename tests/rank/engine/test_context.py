@@ -14,7 +14,9 @@ from impi.rank.engine.engine import Engine
 from impi.rank.engine.matchers import Matching
 
 
-def test_only_communicators_that_wait_are_drained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_communicators_that_wait_are_drained(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     drained: list[int] = []
     drain = Matching.drain
 
@@ -28,7 +30,9 @@ def test_only_communicators_that_wait_are_drained(monkeypatch: pytest.MonkeyPatc
         contexts = [engine.make_context(2 * i, [0]) for i in range(50)]
         engine.turns.progress()
         assert drained == []
-        first, second = (engine.receive(contexts[i], 0, 1, OctetTarget()) for i in (7, 9))
+        first, second = (
+            engine.receive(contexts[i], 0, 1, OctetTarget()) for i in (7, 9)
+        )
         engine.turns.progress()
         assert drained == [14, 18]
         engine.send(contexts[7], 0, 1, OctetSource(b"here"))

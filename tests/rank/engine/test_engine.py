@@ -15,7 +15,13 @@ from impi.protocol.collectives.reduction import Reduction
 from impi.protocol.collectives.steps import among
 from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.protocol.transfer import Transfer
-from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+from impi.protocol.wire.packets import (
+    HEADER_SIZE,
+    Header,
+    PacketType,
+    pack_header,
+    unpack_header,
+)
 from impi.rank.engine.channels.channels import Channels
 from impi.rank.engine.channels.payload import OctetSource, OctetTarget
 from impi.rank.engine.collective import CollectiveOperation, OctetCodec
@@ -44,7 +50,13 @@ def test_everybody_to_everybody(nbytes: int, synchronous: bool) -> None:
         context = world(engine)
         n = len(job.procs)
         sends = [
-            engine.send(context, d, 7, OctetSource(bytes([engine.rank]) * nbytes), synchronous=synchronous)
+            engine.send(
+                context,
+                d,
+                7,
+                OctetSource(bytes([engine.rank]) * nbytes),
+                synchronous=synchronous,
+            )
             for d in range(n)
         ]
         for s in range(n):
@@ -61,7 +73,9 @@ def test_wildcards_take_local_and_remote_in_order() -> None:
         context = world(engine)
         if engine.rank:
             for i in range(50):
-                operation = engine.send(context, 0, i, OctetSource(bytes([engine.rank, i])))
+                operation = engine.send(
+                    context, 0, i, OctetSource(bytes([engine.rank, i]))
+                )
                 engine.turns.wait_for(operation)
             return None
         return [receive(engine, context, ANY_SOURCE, ANY_TAG) for _ in range(150)]
@@ -72,10 +86,13 @@ def test_wildcards_take_local_and_remote_in_order() -> None:
 
 
 @pytest.mark.parametrize("probing", [False, True])
-def test_who_sends_without_a_pause_does_not_hide_the_others_from_a_wildcard(probing: bool) -> None:
+def test_who_sends_without_a_pause_does_not_hide_the_others_from_a_wildcard(
+    probing: bool,
+) -> None:
     """There is always a remote message at hand, so that no receive ever has to wait for one."""
     job = make_job([2, 1], maxdatalen=8)
-    size = 100  # several packets: finishing one message brings in the beginnings of others
+    # Several packets: finishing one message brings in the beginnings of others
+    size = 100
     flooded, sent_one = threading.Event(), threading.Event()
 
     def flood(engine: Engine, context: Context) -> None:
@@ -169,7 +186,9 @@ def test_probe_leaves_the_message_and_a_matched_probe_takes_it() -> None:
         if engine.rank == 0:
             engine.send(context, 1, 5, OctetSource(b"hello"))
             return
-        engine.turns.wait(lambda: engine.probe(context, ANY_SOURCE, 5) is not None, polling=True)
+        engine.turns.wait(
+            lambda: engine.probe(context, ANY_SOURCE, 5) is not None, polling=True
+        )
         found = engine.probe(context, ANY_SOURCE, 5)
         assert found is not None
         assert (found.source, found.tag, found.nbytes) == (0, 5, 5)
@@ -220,7 +239,15 @@ def test_collectives(clients: list[int]) -> None:
         total = Reduction(lambda a, b: bytes([a[0] + b[0]]))
         results = []
         for _ in range(20):
-            value = run(allreduce(layout, engine.rank, bytes([engine.rank + 1]), total, maxlinear=job.maxlinear))
+            value = run(
+                allreduce(
+                    layout,
+                    engine.rank,
+                    bytes([engine.rank + 1]),
+                    total,
+                    maxlinear=job.maxlinear,
+                )
+            )
             results.append(bytes(value)[0])  # type: ignore[call-overload]
             run(barrier(layout, engine.rank, maxlinear=job.maxlinear))
         return results
@@ -230,8 +257,10 @@ def test_collectives(clients: list[int]) -> None:
 
 
 @pytest.mark.parametrize("collective", [False, True])
-def test_short_messages_are_the_same_octets_by_either_way(collective: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of point-to-point messages and of collectives, but for the number of the request."""
+def test_short_messages_are_the_same_octets_by_either_way(
+    collective: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Point-to-point messages and collectives alike, but for the number of the request."""
     job = make_job([1, 1])
     sent = []
     for short in (True, False):
@@ -242,21 +271,35 @@ def test_short_messages_are_the_same_octets_by_either_way(collective: bool, monk
             context = engine.make_context(6, range(2))
             engine.open(context)
             if not short:
-                monkeypatch.setattr(Transfer, "short_sender", lambda *_: lambda tag, octets, count: None)
+                monkeypatch.setattr(
+                    Transfer, "short_sender", lambda *_: lambda tag, octets, count: None
+                )
             for number in range(3):
-                operation = engine.send(context, 1, 110 + number, OctetSource(b"abc"), collective=collective)
+                operation = engine.send(
+                    context, 1, 110 + number, OctetSource(b"abc"), collective=collective
+                )
                 assert operation.done
                 assert (operation is SENT) == short
             octets = bytearray(theirs.recv(4096))
-        packets = [octets[at : at + HEADER_SIZE + 3] for at in range(0, len(octets), HEADER_SIZE + 3)]
+        packets = [
+            octets[at : at + HEADER_SIZE + 3]
+            for at in range(0, len(octets), HEADER_SIZE + 3)
+        ]
         headers = [unpack_header(packet[:HEADER_SIZE]) for packet in packets]
         assert [header.cid for header in headers] == [6 + collective] * 3
-        sent.append([(header._replace(srqid=0), packet[HEADER_SIZE:]) for header, packet in zip(headers, packets)])
+        sent.append(
+            [
+                (header._replace(srqid=0), packet[HEADER_SIZE:])
+                for header, packet in zip(headers, packets)
+            ]
+        )
     assert sent[0] == sent[1]
 
 
-def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two clients with a proc each the next packet comes by one socket, the only one asked."""
+def test_a_collective_waits_for_the_one_host_that_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In two clients with a proc each the next packet comes by one socket, the only one asked."""
     job = make_job([1, 1])
     attended = []
     wait_on = Channels.wait_on
@@ -272,7 +315,12 @@ def test_a_collective_waits_for_the_one_host_that_it_needs(monkeypatch: pytest.M
         context = world(engine)
         for _ in range(20):
             engine.turns.wait_for(
-                CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+                CollectiveOperation(
+                    engine,
+                    context,
+                    barrier(layout, engine.rank, maxlinear=4),
+                    OctetCodec(),
+                )
             )
 
     run_job(job, program)
@@ -286,7 +334,12 @@ def test_a_host_that_is_gone_once_both_finis_are_exchanged() -> None:
     pairs = {host: socket.socketpair() for host in (1, 2)}
     for ours, _ in pairs.values():
         ours.setblocking(False)
-    engine = Engine(job, 0, MemoryVendor({}, [0], 0), {host: ours for host, (ours, _) in pairs.items()})
+    engine = Engine(
+        job,
+        0,
+        MemoryVendor({}, [0], 0),
+        {host: ours for host, (ours, _) in pairs.items()},
+    )
     fini = pack_header(Header(int(PacketType.FINI)))
     first, second = (theirs for _, theirs in pairs.values())
     with ThreadPoolExecutor(1) as pool:
@@ -313,7 +366,9 @@ def test_collectives_of_one_communicator_wait_for_their_turn() -> None:
                 bcast(layout, engine.rank, root, value, maxlinear=job.maxlinear),
                 barrier(layout, engine.rank, maxlinear=job.maxlinear),
             ):
-                started.append(CollectiveOperation(engine, context, algorithm, OctetCodec()))
+                started.append(
+                    CollectiveOperation(engine, context, algorithm, OctetCodec())
+                )
         for operation in reversed(started):
             engine.turns.wait(lambda: operation.done)
         assert not context.under_way.collectives
@@ -333,15 +388,21 @@ def test_a_collective_with_tags_of_its_own_need_not_wait() -> None:
         blocked = None
         if engine.rank < 2:
             # Rank 2 comes to the barrier only after these two have met.
-            blocked = CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+            blocked = CollectiveOperation(
+                engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec()
+            )
             meeting = among(barrier(pair, engine.rank, maxlinear=4), [0, 1], 999)
-            alone = CollectiveOperation(engine, context, meeting, OctetCodec(), alone=True)
+            alone = CollectiveOperation(
+                engine, context, meeting, OctetCodec(), alone=True
+            )
             engine.turns.wait(lambda: alone.done)
             engine.send(context, 2, 0, OctetSource(b"come"))
         else:
             receive(engine, context, 0, 0)
             receive(engine, context, 1, 0)
-            blocked = CollectiveOperation(engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec())
+            blocked = CollectiveOperation(
+                engine, context, barrier(layout, engine.rank, maxlinear=4), OctetCodec()
+            )
         engine.turns.wait(lambda: blocked.done)
         return True
 
@@ -363,8 +424,12 @@ def test_what_a_program_gets_wrong_in_a_collective_is_its_own_end() -> None:
     def program(engine: Engine) -> None:
         context = world(engine)
         first = CollectiveOperation(engine, context, wrong(), OctetCodec())
-        second = CollectiveOperation(engine, context, barrier(layout, 0, maxlinear=4), OctetCodec(), fail)
-        third = CollectiveOperation(engine, context, barrier(layout, 0, maxlinear=4), OctetCodec())
+        second = CollectiveOperation(
+            engine, context, barrier(layout, 0, maxlinear=4), OctetCodec(), fail
+        )
+        third = CollectiveOperation(
+            engine, context, barrier(layout, 0, maxlinear=4), OctetCodec()
+        )
         assert all(operation.done for operation in (first, second, third))
         assert isinstance(first.failure, ZeroDivisionError)
         assert isinstance(second.failure, ZeroDivisionError)

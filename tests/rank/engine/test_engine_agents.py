@@ -18,14 +18,20 @@ WIRINGS = {
     "two agents": ([[0, 1], [2, 3, 4]], [0, 1]),
     "nodes, client, procs": ([[0], [1, 2], [3, 4, 5], [6], [7]], [0, 1, 2]),
 }
-CLIENTS = {"one agent, two procs": [3, 2], "two agents": [2, 3], "nodes, client, procs": [3, 3, 2]}
+CLIENTS = {
+    "one agent, two procs": [3, 2],
+    "two agents": [2, 3],
+    "nodes, client, procs": [3, 3, 2],
+}
 
 
 def world(engine: Engine) -> Context:
     return engine.make_context(0, range(len(engine.job.procs)))
 
 
-def post(engine: Engine, context: Context, source: int, tag: int) -> tuple[ReceiveOperation, OctetTarget]:
+def post(
+    engine: Engine, context: Context, source: int, tag: int
+) -> tuple[ReceiveOperation, OctetTarget]:
     target = OctetTarget()
     return engine.receive(context, source, tag, target), target
 
@@ -44,7 +50,13 @@ def test_everybody_to_everybody(name: str, nbytes: int) -> None:
         context = world(engine)
         everybody = range(len(job.procs))
         sends = [
-            engine.send(context, dest, tag, OctetSource(bytes([engine.rank, tag]) * nbytes), synchronous=tag == 2)
+            engine.send(
+                context,
+                dest,
+                tag,
+                OctetSource(bytes([engine.rank, tag]) * nbytes),
+                synchronous=tag == 2,
+            )
             for tag in range(3)
             for dest in everybody
         ]
@@ -69,7 +81,9 @@ def test_every_channel_full_in_both_directions(name: str) -> None:
         context = world(engine)
         others = [p.rank for p in job.procs if p.client != engine.client]
         sends = [
-            engine.send(context, dest, 0, OctetSource(bytes([n]) * 64 * 1024)) for n in range(count) for dest in others
+            engine.send(context, dest, 0, OctetSource(bytes([n]) * 64 * 1024))
+            for n in range(count)
+            for dest in others
         ]
         engine.turns.wait(lambda: all(send.done for send in sends))
         for source in others:
@@ -98,4 +112,6 @@ def test_the_vendor_has_the_procs_in_another_order() -> None:
         return got
 
     results = run_job(job, program, agents=[0, 1, 2], ranks=orders.__getitem__)
-    assert results == [[bytes([(rank - 1) % 5]), bytes([(rank + 1) % 5])] for rank in range(5)]
+    assert results == [
+        [bytes([(rank - 1) % 5]), bytes([(rank + 1) % 5])] for rank in range(5)
+    ]

@@ -24,10 +24,14 @@ class Engine:
         self.threads = Threads()
         self._words = words
 
-    def send(self, context: Any, dest: int, tag: int, source: Any, *, collective: bool) -> None:
+    def send(
+        self, context: Any, dest: int, tag: int, source: Any, *, collective: bool
+    ) -> None:
         assert collective
         there = context.peers[dest]
-        self._words.setdefault((self.rank, there), deque()).append(bytes(source.octets(external=True)))
+        self._words.setdefault((self.rank, there), deque()).append(
+            bytes(source.octets(external=True))
+        )
 
 
 class Proc:
@@ -35,8 +39,15 @@ class Proc:
 
     def __init__(self, rank: int, groups: list[list[int]], words: Words) -> None:
         [mine] = [group for group in groups if rank in group]
-        self.peers = next(group for group in groups if group is not mine or len(groups) == 1)
-        context: Any = SimpleNamespace(rank=mine.index(rank), peers=self.peers, is_inter=len(groups) == 2, takers={})
+        self.peers = next(
+            group for group in groups if group is not mine or len(groups) == 1
+        )
+        context: Any = SimpleNamespace(
+            rank=mine.index(rank),
+            peers=self.peers,
+            is_inter=len(groups) == 2,
+            takers={},
+        )
         engine: Any = Engine(rank, words)
         self.faults = Faults(engine, context)
         self.called = 0
@@ -53,14 +64,20 @@ class Proc:
         self.faults.heard(self.peers.index(source), octets)
 
 
-def settle(data: st.DataObject, calls: list[list[bool]], groups: list[list[int]]) -> list[Proc]:
+def settle(
+    data: st.DataObject, calls: list[list[bool]], groups: list[list[int]]
+) -> list[Proc]:
     """All procs call, and words arrive in any order that keeps that of each pair."""
     words: Words = {}
     procs = [Proc(rank, groups, words) for rank in range(len(calls))]
     while True:
-        steps: list[tuple[str, Any]] = [("hear", pair) for pair, queue in sorted(words.items()) if queue]
+        steps: list[tuple[str, Any]] = [
+            ("hear", pair) for pair, queue in sorted(words.items()) if queue
+        ]
         for rank, proc in enumerate(procs):
-            if proc.called < len(calls[rank]) and (proc.faults.settled or proc.faults.broken):
+            if proc.called < len(calls[rank]) and (
+                proc.faults.settled or proc.faults.broken
+            ):
                 steps.append(("call", rank))
         if not steps:
             return procs
@@ -99,7 +116,9 @@ def check(data: st.DataObject, groups: list[list[int]], k: int) -> None:
         for proc in procs:
             failure = proc.faults.failure()
             assert failure.told and failure == error("ERR_ROOT")
-            assert "failed in Bcast: MPI_ERR_ROOT: invalid root: root 99" in str(failure)
+            assert "failed in Bcast: MPI_ERR_ROOT: invalid root: root 99" in str(
+                failure
+            )
 
 
 def test_what_broke_it_first_is_what_all_say() -> None:
@@ -123,7 +142,9 @@ def test_a_code_of_the_programs_own_is_told_as_other() -> None:
     culprit, other = (Proc(rank, [[0, 1]], words) for rank in range(2))
     culprit.faults.abandon("reduce", error(table.add_class(), "mine"))
     other.hear(0, words[0, 1].popleft())
-    assert other.faults.failure() == error("ERR_OTHER") and "failed in reduce" in str(other.faults.failure())
+    assert other.faults.failure() == error("ERR_OTHER") and "failed in reduce" in str(
+        other.faults.failure()
+    )
 
 
 def test_where_another_implementation_may_be_nothing_is_sent() -> None:
@@ -143,4 +164,6 @@ def test_the_culprit_is_named_by_both_ranks_where_they_differ(rank: int) -> None
     context: Any = SimpleNamespace(rank=rank, peers=[5, 6], is_inter=False, takers={})
     faults = Faults(engine, context)
     faults.abandon("reduce", error("ERR_OP"))
-    assert f"rank {rank} (rank {rank + 5} of MPI_COMM_WORLD) failed in reduce" in str(faults.failure())
+    assert f"rank {rank} (rank {rank + 5} of MPI_COMM_WORLD) failed in reduce" in str(
+        faults.failure()
+    )

@@ -14,15 +14,25 @@ from impi.base.records import replaced
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.semantics.values.derive import struct as make_struct
 from impi.protocol.wire.packets import HEADER_SIZE, unpack_header
-from impi.rank.engine.channels.payload import BufferSource, BufferTarget, OctetSource, OctetTarget
+from impi.rank.engine.channels.payload import (
+    BufferSource,
+    BufferTarget,
+    OctetSource,
+    OctetTarget,
+)
 from impi.rank.engine.engine import Engine
 
-INT, DOUBLE, LONG, QUAD, BYTE = (NAMED[name] for name in ("INT", "DOUBLE", "LONG", "LONG_DOUBLE", "BYTE"))
+INT, DOUBLE, LONG, QUAD, BYTE = (
+    NAMED[name] for name in ("INT", "DOUBLE", "LONG", "LONG_DOUBLE", "BYTE")
+)
 STRICT = make_job([1, 1])
 OURS = replaced(STRICT, version=(0x494C4142, 2))
 NATIVE = replaced(OURS, native=True)
 
-pytestmark = pytest.mark.skipif(sys.byteorder != "little", reason="only little-endian machines agree on their own form")
+pytestmark = pytest.mark.skipif(
+    sys.byteorder != "little",
+    reason="only little-endian machines agree on their own form",
+)
 
 
 def trace(job: object) -> bytes:
@@ -41,7 +51,8 @@ BY_HAND = (
     "00000001 00000008"  # DATASYNC, 8 octets
     "0000000000000000 000000007f000001 00000000000003e8"  # from 127.0.0.1, process 1000
     "0000000000000000 000000007f000101 00000000000003e9"  # to 127.0.1.1, process 1001
-    "0000000000000001 0000000000000000 0000000000000008"  # srqid, drqid, octets of the message
+    # Srqid, drqid, octets of the message
+    "0000000000000001 0000000000000000 0000000000000008"
     "00000000 00000005 0000000000000000"  # local rank, tag, context
     "0000000000000000 0000000000000002"  # unused, elements
     "00000000000000000000000000000000"
@@ -50,7 +61,9 @@ BY_HAND = (
 
 def test_with_a_peer_of_0_0_the_octets_are_the_specification_s() -> None:
     octets = trace(STRICT)
-    assert trace(OURS) == octets, "a client of ours with another form of memory: external32, too"
+    assert trace(OURS) == octets, (
+        "a client of ours with another form of memory: external32, too"
+    )
     assert octets[HEADER_SIZE:].hex() == "00000001fffffffe"
     assert octets[:HEADER_SIZE].hex() == BY_HAND.replace(" ", "")
 
@@ -71,11 +84,17 @@ def test_values_come_back(job: object) -> None:
     def program(engine: Engine) -> list[tuple[int, int]]:
         context = engine.make_context(0, range(3))
         me, results = engine.rank, []
-        for name, values in (("LONG", np.array([1, -2], "l")), ("LONG_DOUBLE", np.array([1.5, -2.25], "g"))):
+        for name, values in (
+            ("LONG", np.array([1, -2], "l")),
+            ("LONG_DOUBLE", np.array([1.5, -2.25], "g")),
+        ):
             typemap = NAMED[name]
             octets = values.view(np.uint8).data
             if me == 0:
-                sends = [engine.send(context, r, 0, BufferSource(typemap, octets, 0, 2, 4)) for r in (1, 2)]
+                sends = [
+                    engine.send(context, r, 0, BufferSource(typemap, octets, 0, 2, 4))
+                    for r in (1, 2)
+                ]
                 engine.turns.wait(lambda sends=sends: all(send.done for send in sends))  # type: ignore[misc]
             else:
                 got = np.zeros_like(values)
@@ -85,19 +104,35 @@ def test_values_come_back(job: object) -> None:
                 assert receiving.message is not None and receiving.failure is None
                 assert got.tolist() == values.tolist()
                 nbytes = receiving.message.nbytes
-                results.append((nbytes, target.native_size(nbytes, external=receiving.message.external)))
-        memory = bytearray(range(record.extent)) if me == 0 else bytearray(record.extent)
+                results.append(
+                    (
+                        nbytes,
+                        target.native_size(nbytes, external=receiving.message.external),
+                    )
+                )
+        memory = (
+            bytearray(range(record.extent)) if me == 0 else bytearray(record.extent)
+        )
         if me == 0:
             values = np.ndarray(2, "g", memory, 16)
             values[:] = [3.5, 4.5]
-            sends = [engine.send(context, r, 0, BufferSource(record, memoryview(memory), 0, 1, 4)) for r in (1, 2)]
+            sends = [
+                engine.send(
+                    context, r, 0, BufferSource(record, memoryview(memory), 0, 1, 4)
+                )
+                for r in (1, 2)
+            ]
             engine.turns.wait(lambda: all(send.done for send in sends))
         else:
             place = BufferTarget(record, memoryview(memory), 0, 1, 4)
             receiving = engine.receive(context, 0, 0, place)
             engine.turns.wait(lambda: receiving.done)
             assert np.ndarray(2, "g", memory, 16).tolist() == [3.5, 4.5]
-            assert memory[:4] == bytes(range(4)) and memory[4:8] == bytes(4) and memory[8:16] == bytes(range(8, 16))
+            assert (
+                memory[:4] == bytes(range(4))
+                and memory[4:8] == bytes(4)
+                and memory[8:16] == bytes(range(8, 16))
+            )
         return results
 
     job = replaced(make_job([1, 2]), native=job is NATIVE)

@@ -7,13 +7,21 @@ import socket
 import pytest
 from engine_world import MemoryVendor, make_job
 
-from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+from impi.protocol.wire.packets import (
+    HEADER_SIZE,
+    Header,
+    PacketType,
+    pack_header,
+    unpack_header,
+)
 from impi.rank.engine.channels.payload import OctetTarget
 from impi.rank.engine.engine import Engine
 
 
 @pytest.mark.clause("3.7.4")
-@pytest.mark.parametrize(("cid", "posted_first"), [(0, True), (0, False), (4, False)], ids=str)
+@pytest.mark.parametrize(
+    ("cid", "posted_first"), [(0, True), (0, False), (4, False)], ids=str
+)
 def test_it_never_was(cid: int, posted_first: bool) -> None:
     job = make_job([1, 1], ackmark=4)
     me, other = job.procs
@@ -26,7 +34,16 @@ def test_it_never_was(cid: int, posted_first: bool) -> None:
 
     def packet(kind: PacketType, data: bytes = b"", **fields: int) -> bytes:
         header = Header(
-            kind, len(data), other.ipv6, other.pid, me.ipv6, me.pid, msglen=len(data), lsrank=1, cid=cid, **fields
+            kind,
+            len(data),
+            other.ipv6,
+            other.pid,
+            me.ipv6,
+            me.pid,
+            msglen=len(data),
+            lsrank=1,
+            cid=cid,
+            **fields,
         )
         return pack_header(header) + data
 

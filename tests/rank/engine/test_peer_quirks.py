@@ -27,8 +27,18 @@ from impi.protocol.quirks import Quirks
 from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, unpack_header
-from impi.rank.engine.channels.payload import BufferSource, BufferTarget, OctetSource, OctetTarget
-from impi.rank.engine.collective import ArrayCodec, Codec, CollectiveOperation, OctetCodec
+from impi.rank.engine.channels.payload import (
+    BufferSource,
+    BufferTarget,
+    OctetSource,
+    OctetTarget,
+)
+from impi.rank.engine.collective import (
+    ArrayCodec,
+    Codec,
+    CollectiveOperation,
+    OctetCodec,
+)
 from impi.rank.engine.context import Context
 from impi.rank.engine.engine import Engine
 
@@ -43,57 +53,104 @@ def packets(octets: bytes) -> Iterator[tuple[Header, bytes]]:
     at = 0
     while at < len(octets):
         header = unpack_header(octets, at)
-        end = at + HEADER_SIZE + (header.pk_len if header.pk_type in (PacketType.DATA, PacketType.DATASYNC) else 0)
+        end = (
+            at
+            + HEADER_SIZE
+            + (
+                header.pk_len
+                if header.pk_type in (PacketType.DATA, PacketType.DATASYNC)
+                else 0
+            )
+        )
         yield header, octets[at:end]
         at = end
 
 
 def recorded_job(case: str) -> Job:
     text = (VECTORS / case / "decoded.txt").read_text()
-    (pids,) = re.findall(r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text)
-    (ipv6,) = re.findall(r"client0 <- server : COLL len=\d+ H_IPV6 client_mask=0x3 \['(\w+)', '(\w+)'\]", text)
+    (pids,) = re.findall(
+        r"client0 <- server : COLL len=\d+ P_PID client_mask=0x3 \[(.*?)\]", text
+    )
+    (ipv6,) = re.findall(
+        r"client0 <- server : COLL len=\d+ H_IPV6 client_mask=0x3 \['(\w+)', '(\w+)'\]",
+        text,
+    )
     procs = tuple(
-        Proc(rank=rank, client=rank // 2, host=rank, ipv6=bytes.fromhex(ipv6[rank // 2]), pid=int(pid))
+        Proc(
+            rank=rank,
+            client=rank // 2,
+            host=rank,
+            ipv6=bytes.fromhex(ipv6[rank // 2]),
+            pid=int(pid),
+        )
         for rank, pid in enumerate(pids.split(","))
     )
-    hosts = tuple(Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,)) for p in procs)
-    facts: dict[str, Any] = {"maxdatalen": 65536, "tag_ub": 2**31 - 1, "xsize": 1024, "maxlinear": 4}
-    return Job(version=(0, 0), nclients=2, hosts=hosts, procs=procs, ackmark=10, hiwater=20, **facts)
+    hosts = tuple(
+        Host(index=p.rank, client=p.client, ipv6=p.ipv6, port=1, procs=(p.rank,))
+        for p in procs
+    )
+    facts: dict[str, Any] = {
+        "maxdatalen": 65536,
+        "tag_ub": 2**31 - 1,
+        "xsize": 1024,
+        "maxlinear": 4,
+    }
+    return Job(
+        version=(0, 0),
+        nclients=2,
+        hosts=hosts,
+        procs=procs,
+        ackmark=10,
+        hiwater=20,
+        **facts,
+    )
 
 
 def recorded(case: str, client: int) -> list[tuple[Header, bytes]]:
-    """What all procs of a client sent, header and whole packet."""
+    """Return the packets of all procs of a client, header and whole packet."""
     octets = (VECTORS / case / f"host{client}_to_host{1 - client}.bin").read_bytes()
-    return list(packets(octets[4 * client :]))  # the connecting host says its rank first
+    # The connecting host says its rank first
+    return list(packets(octets[4 * client :]))
 
 
 def shown(header: Header, octets: bytes) -> tuple[object, ...]:
-    """What the specification fixes of a message; src and dest, tag, context, octets."""
+    """Return the fields that the specification fixes: src and dest, tag, context, octets."""
     return (*header[2:6], header.lsrank, header.tag, header.cid, octets[HEADER_SIZE:])
 
 
-def collect(engine: Engine, context: Context, algorithm: Any, codec: Codec = INTS) -> list[int]:
+def collect(
+    engine: Engine, context: Context, algorithm: Any, codec: Codec = INTS
+) -> list[int]:
     operation = CollectiveOperation(engine, context, algorithm, codec)
     engine.turns.track(operation)
     engine.turns.wait(lambda: operation.done)
     return [] if operation.result is None else operation.result.tolist()
 
 
-def reduce_to_every_root(engine: Engine, context: Context, layout: Layout) -> list[list[int]]:
+def reduce_to_every_root(
+    engine: Engine, context: Context, layout: Layout
+) -> list[list[int]]:
     mine = np.array([engine.rank, 1, 10 * engine.rank], "i4")
     return [
-        collect(engine, context, reduce(layout, engine.rank, root, mine, SUM, maxlinear=4))
+        collect(
+            engine, context, reduce(layout, engine.rank, root, mine, SUM, maxlinear=4)
+        )
         for root in range(layout.size)
     ]
 
 
 def one_allreduce(engine: Engine, context: Context, layout: Layout) -> list[list[int]]:
     mine = np.array([engine.rank + 1], "i4")
-    return [collect(engine, context, allreduce(layout, engine.rank, mine, SUM, maxlinear=4))]
+    return [
+        collect(engine, context, allreduce(layout, engine.rank, mine, SUM, maxlinear=4))
+    ]
 
 
 PROGRAMS = {
-    "reduce": (reduce_to_every_root, lambda rank: [[6, 4, 60] if root == rank else [] for root in range(4)]),
+    "reduce": (
+        reduce_to_every_root,
+        lambda rank: [[6, 4, 60] if root == rank else [] for root in range(4)],
+    ),
     "allreduce": (one_allreduce, lambda rank: [[10]]),
 }
 
@@ -119,13 +176,18 @@ def test_in_the_place_of_a_recorded_client(case: str, client: int) -> None:
     results: dict[int, list[list[int]]] = {}
 
     def proc(rank: int) -> None:
-        engine = Engine(job, rank, MemoryVendor(queues, mine, rank), sockets[rank], quirks=LAM)
+        engine = Engine(
+            job, rank, MemoryVendor(queues, mine, rank), sockets[rank], quirks=LAM
+        )
         context, layout = engine.make_context(0, range(4)), Layout([0, 0, 1, 1])
         results[rank] = PROGRAMS[case][0](engine, context, layout)
-        collect(engine, context, barrier(layout, rank, maxlinear=4), OctetCodec())  # Finalize
+        # Finalize
+        collect(engine, context, barrier(layout, rank, maxlinear=4), OctetCodec())
         engine.shutdown()
 
-    threads = [threading.Thread(target=proc, args=(rank,), daemon=True) for rank in mine]
+    threads = [
+        threading.Thread(target=proc, args=(rank,), daemon=True) for rank in mine
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -138,13 +200,27 @@ def test_in_the_place_of_a_recorded_client(case: str, client: int) -> None:
             octets = b""
             while data := peer.recv(65536):
                 octets += data
-            sent += [shown(*packet) for packet in packets(octets) if packet[0].pk_type == PacketType.DATA]
-    expected = [shown(*packet) for packet in recorded(case, client) if packet[0].pk_type == PacketType.DATA]
+            sent += [
+                shown(*packet)
+                for packet in packets(octets)
+                if packet[0].pk_type == PacketType.DATA
+            ]
+    expected = [
+        shown(*packet)
+        for packet in recorded(case, client)
+        if packet[0].pk_type == PacketType.DATA
+    ]
     assert sorted(sent) == sorted(expected)
-    assert (190, 0) in {(header.tag, header.cid) for c in (0, 1) for header, _ in recorded(case, c)}
+    assert (190, 0) in {
+        (header.tag, header.cid) for c in (0, 1) for header, _ in recorded(case, c)
+    }
 
 
-@pytest.mark.parametrize(("quirks", "octets"), [(Quirks(), ">3i"), (LAM, "<3i")], ids=["external32", "little-endian"])
+@pytest.mark.parametrize(
+    ("quirks", "octets"),
+    [(Quirks(), ">3i"), (LAM, "<3i")],
+    ids=["external32", "little-endian"],
+)
 def test_ints_between_clients(quirks: Quirks, octets: str) -> None:
     def program(engine: Engine) -> bytes | None:
         context = engine.make_context(0, range(2))
@@ -164,7 +240,9 @@ def test_ints_between_clients(quirks: Quirks, octets: str) -> None:
         engine.turns.wait(lambda: back.done)
         return bytes(raw.data)
 
-    assert run_job(make_job([1, 1]), program, quirks=quirks)[1] == struct.pack(octets, 1, -2, 3)
+    assert run_job(make_job([1, 1]), program, quirks=quirks)[1] == struct.pack(
+        octets, 1, -2, 3
+    )
 
 
 def test_a_wildcard_does_not_take_a_message_of_reduce() -> None:
@@ -173,9 +251,15 @@ def test_a_wildcard_does_not_take_a_message_of_reduce() -> None:
     def program(engine: Engine) -> bytes | None:
         context, layout = engine.make_context(0, range(2)), Layout([0, 1])
         anything = OctetTarget()
-        posted = engine.receive(context, ANY_SOURCE, ANY_TAG, anything) if engine.rank == 0 else None
+        posted = (
+            engine.receive(context, ANY_SOURCE, ANY_TAG, anything)
+            if engine.rank == 0
+            else None
+        )
         mine = np.array([engine.rank + 1], "i4")
-        total = collect(engine, context, reduce(layout, engine.rank, 0, mine, SUM, maxlinear=4))
+        total = collect(
+            engine, context, reduce(layout, engine.rank, 0, mine, SUM, maxlinear=4)
+        )
         if posted is None:
             sending = engine.send(context, 0, 5, OctetSource(b"mine"))
             engine.turns.wait(lambda: sending.done)
@@ -190,5 +274,8 @@ def test_a_wildcard_does_not_take_a_message_of_reduce() -> None:
 def test_words() -> None:
     assert Quirks.parse(["little-endian", "reduce-on-p2p"]) == LAM
     assert Quirks.parse(["reduce-on-p2p"]) == Quirks(reduce_on_p2p=True)
-    with pytest.raises(UsageError, match="there is no quirk 'lam'; the quirks are little-endian, reduce-on-p2p"):
+    with pytest.raises(
+        UsageError,
+        match="there is no quirk 'lam'; the quirks are little-endian, reduce-on-p2p",
+    ):
         Quirks.parse(["lam"])

@@ -27,7 +27,10 @@ def in_threads(body: Callable[[int], None]) -> None:
         except BaseException as failure:
             failures.append(failure)
 
-    running = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(THREADS)]
+    running = [
+        threading.Thread(target=run, args=(number,), daemon=True)
+        for number in range(THREADS)
+    ]
     for thread in running:
         thread.start()
     for thread in running:
@@ -39,7 +42,9 @@ def in_threads(body: Callable[[int], None]) -> None:
 
 @pytest.mark.usefixtures("quick_turns")
 @pytest.mark.parametrize("clients", [[1], [1, 1], [2]], ids=str)
-def test_blocking_receives_of_all_threads_get_their_messages(clients: list[int]) -> None:
+def test_blocking_receives_of_all_threads_get_their_messages(
+    clients: list[int],
+) -> None:
     """Thread i sends to the next thread of the next proc, and waits for what comes."""
 
     def program(engine: Engine) -> list[int]:
@@ -50,7 +55,11 @@ def test_blocking_receives_of_all_threads_get_their_messages(clients: list[int])
         for number, lco in enumerate(lcos):
             one.add_receive_slots(lco, 1)
             name = one.name(lcos[(number + 1) % THREADS])
-            one.attach(lco, there.rank, type(name)(there.ipv6, there.pid, name.lco, KEY).of_slot(0))
+            one.attach(
+                lco,
+                there.rank,
+                type(name)(there.ipv6, there.pid, name.lco, KEY).of_slot(0),
+            )
         inside: list[int] = []
 
         def body(number: int) -> None:
@@ -65,4 +74,6 @@ def test_blocking_receives_of_all_threads_get_their_messages(clients: list[int])
         return sorted(inside)
 
     job: Any = make_job(clients)
-    assert run_job(job, program, timeout=60.0) == [list(range(THREADS))] * len(job.procs)
+    assert run_job(job, program, timeout=60.0) == [list(range(THREADS))] * len(
+        job.procs
+    )

@@ -42,19 +42,27 @@ def test_a_long_message_goes_on_while_its_sender_spins_for_another(
         if engine.rank == 1:
             assert spins.wait(30)
             whole = memoryview(bytearray(LONG))
-            receiving = engine.receive(context, 0, 0, BufferTarget(BYTE, whole, 0, LONG, 4))
-            engine.turns.wait(lambda: receiving.message is not None)  # it has answered that it may come
-            assert full.wait(30)  # and what has come of it is more than there is room for
+            receiving = engine.receive(
+                context, 0, 0, BufferTarget(BYTE, whole, 0, LONG, 4)
+            )
+            # It has answered that it may come
+            engine.turns.wait(lambda: receiving.message is not None)
+            # And what has come of it is more than there is room for
+            assert full.wait(30)
             engine.turns.wait(lambda: receiving.done)
             sending = engine.send(context, 0, 1, BufferSource(BYTE, note, 0, 8, 4))
             engine.turns.wait(lambda: sending.done)
             return 0.0
         engine.turns.patience.spin_s = SPIN_S
         begun = time.monotonic()
-        engine.send(context, 1, 0, BufferSource(BYTE, memoryview(bytes(LONG)), 0, LONG, 4))
+        engine.send(
+            context, 1, 0, BufferSource(BYTE, memoryview(bytes(LONG)), 0, LONG, 4)
+        )
         spins.set()
         if not single or not engine.standing_receive(context, 1).receive(1, note, None):
-            reply: ReceiveOperation = engine.receive(context, 1, 1, BufferTarget(BYTE, note, 0, 8, 4))
+            reply: ReceiveOperation = engine.receive(
+                context, 1, 1, BufferTarget(BYTE, note, 0, 8, 4)
+            )
             engine.turns.wait_for(reply)
         return time.monotonic() - begun
 

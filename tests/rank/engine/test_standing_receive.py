@@ -19,7 +19,9 @@ LIMIT = 1 << 17
 @pytest.mark.clause("3.7.2")
 @pytest.mark.parametrize("nbytes", SIZES)
 @pytest.mark.parametrize("tag", [7, ANY_TAG], ids=["tag", "any"])
-def test_no_receive_is_posted_for_an_awaited_message(monkeypatch: pytest.MonkeyPatch, nbytes: int, tag: int) -> None:
+def test_no_receive_is_posted_for_an_awaited_message(
+    monkeypatch: pytest.MonkeyPatch, nbytes: int, tag: int
+) -> None:
     """Not even for one of several packets, which comes while the receive stands."""
 
     def program(engine: Engine) -> bytes:
@@ -27,7 +29,8 @@ def test_no_receive_is_posted_for_an_awaited_message(monkeypatch: pytest.MonkeyP
         route = ChannelRoute(engine, context, 1 - engine.rank)
         place = bytearray(nbytes + 3)
         if engine.rank == 0:
-            route.receive(place, 5, None)  # now the other one waits, or will before it hears of ours
+            # Now the other one waits, or will before it hears of ours
+            route.receive(place, 5, None)
             route.send(bytes(range(256)) * (nbytes // 256) + bytes(nbytes % 256), 7)
             return b""
         route.send(b"", 5)
@@ -74,4 +77,8 @@ def test_another_tag_is_left_for_another_receive() -> None:
             route.receive(places[tag - 1 if tag > 0 else 0], tag, None)
         return [bytes(place[:1]) for place in places]
 
-    assert run_job(make_job([1, 1], maxdatalen=LIMIT), program)[1] == [b"\1", b"\2", b"\3"]
+    assert run_job(make_job([1, 1], maxdatalen=LIMIT), program)[1] == [
+        b"\1",
+        b"\2",
+        b"\3",
+    ]

@@ -9,7 +9,13 @@ import pytest
 from engine_world import MemoryVendor, make_job, run_job
 
 from impi.protocol.semantics.values.datatype import NAMED
-from impi.protocol.wire.packets import HEADER_SIZE, Header, PacketType, pack_header, unpack_header
+from impi.protocol.wire.packets import (
+    HEADER_SIZE,
+    Header,
+    PacketType,
+    pack_header,
+    unpack_header,
+)
 from impi.rank.engine.channels.payload import BufferTarget, OctetSource, OctetTarget
 from impi.rank.engine.engine import Engine
 
@@ -31,7 +37,15 @@ def test_an_announcement_of_2_gib_costs_no_memory(posted_first: bool) -> None:
     context = engine.make_context(0, [0, 1])
     me, other = job.procs
     first = Header(
-        PacketType.DATASYNC, job.maxdatalen, other.ipv6, other.pid, me.ipv6, me.pid, srqid=7, msglen=2 * GIB, lsrank=1
+        PacketType.DATASYNC,
+        job.maxdatalen,
+        other.ipv6,
+        other.pid,
+        me.ipv6,
+        me.pid,
+        srqid=7,
+        msglen=2 * GIB,
+        lsrank=1,
     )
     with ours, peer:
         tracemalloc.start()
@@ -69,7 +83,11 @@ def test_what_comes_after_it_is_whole(nbytes: int, clients: list[int]) -> None:
             return None
         receiving = engine.receive(context, 0, 0, small(12))
         engine.turns.wait(lambda: receiving.done)
-        assert receiving.truncated and receiving.message is not None and receiving.message.nbytes == nbytes
+        assert (
+            receiving.truncated
+            and receiving.message is not None
+            and receiving.message.nbytes == nbytes
+        )
         last = OctetTarget()
         following = engine.receive(context, 0, 0, last)
         engine.turns.wait(lambda: following.done)

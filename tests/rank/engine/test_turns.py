@@ -38,7 +38,8 @@ def naps(monkeypatch: pytest.MonkeyPatch, *, busy: bool) -> list[tuple[float, fl
         with monkeypatch.context() as patch:
             patch.setattr(turns, "perf_counter", clock)
             patch.setattr(own, "_turn", clock.turn)
-            patch.setattr(type(own.threads), "notice", lambda _self: False)  # the test's own threads
+            # The test's own threads
+            patch.setattr(type(own.threads), "notice", lambda _self: False)
             if busy:
                 patch.setattr(own, "active", [object()])
             own.wait(lambda: clock.now > 1.0 + WAIT_S, polling=True)
@@ -47,13 +48,22 @@ def naps(monkeypatch: pytest.MonkeyPatch, *, busy: bool) -> list[tuple[float, fl
     return clock.naps
 
 
-def test_a_message_after_a_long_wait_is_late_by_a_hundredth_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_after_a_long_wait_is_late_by_a_hundredth_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = naps(monkeypatch, busy=False)
     assert all(timeout <= turns._NAP_S + waited / 100 for waited, timeout in found)
     assert max(timeout for _, timeout in found) == turns.REMOTE_ONLY_S
     late = [timeout for waited, timeout in found if waited > 1.0]
-    assert len(late) < 40 * WAIT_S, "an idle proc looks 20 times a second, and more often at first"
+    assert len(late) < 40 * WAIT_S, (
+        "an idle proc looks 20 times a second, and more often at first"
+    )
 
 
-def test_requests_of_the_library_are_asked_a_thousand_times_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert max(timeout for _, timeout in naps(monkeypatch, busy=True)) == turns._LONGEST_NAP_S
+def test_requests_of_the_library_are_asked_a_thousand_times_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert (
+        max(timeout for _, timeout in naps(monkeypatch, busy=True))
+        == turns._LONGEST_NAP_S
+    )

@@ -31,7 +31,9 @@ def main() -> int:
     }
     launcher = launchers[known.library.launcher]()
     selector = selectors.DefaultSelector()
-    control = Control("127.0.0.1", int(size), selector, lambda text: print(text, file=sys.stderr))
+    control = Control(
+        "127.0.0.1", int(size), selector, lambda text: print(text, file=sys.stderr)
+    )
     join: Invitation = {
         "control": control.endpoint,
         "token": control.token,
@@ -54,7 +56,12 @@ def main() -> int:
     deadline = time.monotonic() + DEADLINE_S
     told = False
     children.start()
-    while children.running and not children.failure and not children.error and time.monotonic() < deadline:
+    while (
+        children.running
+        and not children.failure
+        and not children.error
+        and time.monotonic() < deadline
+    ):
         turn(1.0)
         if control.rank0 and not told:
             told = True

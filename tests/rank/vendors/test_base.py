@@ -20,7 +20,9 @@ CHECKS = [
 
 
 @cache
-def outcome(vendor: str, size: int) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[int, str]]]:
+def outcome(
+    vendor: str, size: int
+) -> tuple[subprocess.CompletedProcess[str], dict[str, dict[int, str]]]:
     """One run of all checks: per check and rank, what went wrong."""
     result = launch(vendor, size, str(PROGRAM))
     checks: dict[str, dict[int, str]] = {}
@@ -42,7 +44,9 @@ def test_contract(check: str, vendor: str, size: int) -> None:
     result, checks = outcome(vendor, size)
     said = checks.get(check, {})
     assert "".join(said.values()) == ""
-    assert sorted(said) == list(range(size)), f"not reached by all: {said}\n{result.stderr}\nexit {result.returncode}"
+    assert sorted(said) == list(range(size)), (
+        f"not reached by all: {said}\n{result.stderr}\nexit {result.returncode}"
+    )
     if check == "finalize":
         assert result.returncode == 0, result.stderr
 

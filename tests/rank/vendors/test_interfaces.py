@@ -1,4 +1,4 @@
-"""What ``--interface`` may say."""
+"""The values of ``--interface``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from impi.rank.vendors.interfaces import address_of, name_of, outgoing_address
 
 @pytest.fixture
 def two_interfaces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interfaces, "_addresses", lambda: {"lo": "127.0.0.1", "eth0": "10.1.2.3", "eth1": "10.2.2.3"})
+    monkeypatch.setattr(
+        interfaces,
+        "_addresses",
+        lambda: {"lo": "127.0.0.1", "eth0": "10.1.2.3", "eth1": "10.2.2.3"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +40,10 @@ def test_address(text: str, address: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("eth7", r"neither an address nor an interface or network of .*\(lo 127.0.0.1, eth0 10.1.2.3, eth1 10.2.2.3\)"),
+        (
+            "eth7",
+            r"neither an address nor an interface or network of .*\(lo 127.0.0.1, eth0 10.1.2.3, eth1 10.2.2.3\)",
+        ),
         ("10.3.0.0/16", "neither an address nor"),
         ("10.3.0.0/99", "--interface: '10.3.0.0/99'"),
     ],
@@ -49,7 +56,9 @@ def test_neither(text: str, sentence: str) -> None:
 
 @pytest.mark.usefixtures("two_interfaces")
 def test_name() -> None:
-    assert [name_of(text) for text in ("eth0", "10.1.2.3", "10.2.0.0/16", "10.9.9.9")] == ["eth0", "eth0", "eth1", ""]
+    assert [
+        name_of(text) for text in ("eth0", "10.1.2.3", "10.2.0.0/16", "10.9.9.9")
+    ] == ["eth0", "eth0", "eth1", ""]
 
 
 def test_the_loopback_interface_of_this_machine() -> None:
@@ -72,5 +81,7 @@ def test_no_route_means_loopback_or_an_error(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("impi.rank.vendors.interfaces.socket.socket.connect", refuse)
     assert outgoing_address() == "127.0.0.1"
     assert outgoing_address("fd00::1") == "::1"
-    with pytest.raises(StartupError, match=r"no route from \S+ to 10\.9\.9\.9; see --interface"):
+    with pytest.raises(
+        StartupError, match=r"no route from \S+ to 10\.9\.9\.9; see --interface"
+    ):
         outgoing_address("10.9.9.9", loopback=False)

@@ -1,4 +1,4 @@
-"""What impirun tells a proc is what the invitation declares, with the types that it declares."""
+"""The invitation declares all that impirun tells a proc, with the types that it declares."""
 
 from __future__ import annotations
 
@@ -20,8 +20,13 @@ if MPI.COMM_WORLD.rank == 0:
 """
 
 
-@pytest.mark.parametrize(("vendor", "own"), [("pure", {"rank", "size", "node"}), ("mpich", {"library", "size"})])
-def test_keys_and_types(vendor: str, own: set[str], run_job: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "own"),
+    [("pure", {"rank", "size", "node"}), ("mpich", {"library", "size"})],
+)
+def test_keys_and_types(
+    vendor: str, own: set[str], run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     result = run_job([str(program)], [f"{vendor}:2"])
@@ -31,5 +36,7 @@ def test_keys_and_types(vendor: str, own: set[str], run_job: Callable[..., Any],
     assert told.keys() - hints.keys() == set()
     assert told.keys() & get_type_hints(Place).keys() == own
     for key, value in told.items():
-        assert isinstance(value, hints[key] if hints[key] in (int, str, bool) else list), key
+        assert isinstance(
+            value, hints[key] if hints[key] in (int, str, bool) else list
+        ), key
     assert (told["vendor"], told["size"]) == (vendor, 2)

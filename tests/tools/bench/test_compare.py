@@ -8,7 +8,12 @@ from impi.tools.bench.compare import compare
 from impi.tools.bench.rows import Row, at_most
 
 
-def _row(*values: float, better: str = "lower", references: tuple[float, ...] = (), measure: str = "latency") -> Row:
+def _row(
+    *values: float,
+    better: str = "lower",
+    references: tuple[float, ...] = (),
+    measure: str = "latency",
+) -> Row:
     return Row(
         measure=measure,
         vendors="pure+pure",
@@ -29,7 +34,9 @@ def test_a_change_within_the_spread_is_none() -> None:
 
 @pytest.mark.parametrize(("better", "worse"), [("lower", True), ("higher", False)])
 def test_a_change_beyond_the_spread(better: str, worse: bool) -> None:
-    change = compare([_row(1, 1.1, 1.2, better=better)], [_row(2, 2.1, 2.2, better=better)])[0][0]
+    change = compare(
+        [_row(1, 1.1, 1.2, better=better)], [_row(2, 2.1, 2.2, better=better)]
+    )[0][0]
     assert change.beyond
     assert change.worse is worse
 
@@ -50,5 +57,11 @@ def test_what_cannot_be_measured_any_more_is_worse() -> None:
 
 
 def test_rows_of_one_run_only() -> None:
-    changes, gone, added = compare([_row(1), _row(1, measure="gone")], [_row(1), _row(1, measure="new")])
-    assert ([c.new.measure for c in changes], gone[0].measure, added[0].measure) == (["latency"], "gone", "new")
+    changes, gone, added = compare(
+        [_row(1), _row(1, measure="gone")], [_row(1), _row(1, measure="new")]
+    )
+    assert ([c.new.measure for c in changes], gone[0].measure, added[0].measure) == (
+        ["latency"],
+        "gone",
+        "new",
+    )

@@ -33,7 +33,12 @@ def row(vendors: str, size: int, *values: float, **more: object) -> Row:
 def report(*rows: Row) -> Report:
     return Report(
         rows=rows,
-        machine={"processor": "Some 3000", "cores": 2, "system": "Linux 6", "load": [0.1, 0, 0]},
+        machine={
+            "processor": "Some 3000",
+            "cores": 2,
+            "system": "Linux 6",
+            "load": [0.1, 0, 0],
+        },
         versions={"impi": "0.1.0", "commit": "abc"},
         options={"runs": 9},
         when="2026-11-28T01:00:00+00:00",
@@ -47,13 +52,22 @@ def test_pages_of_the_tree_say_what_its_run_says() -> None:
     written = {path.name for path, text in marked.items() if "<!-- figures:" in text}
     assert {"messages.md", "collectives.md", "start-up.md"} <= written
     for path, text in marked.items():
-        assert page(kept, text) == text, f"{path.name}: run 'impi bench page docs/measurements/{KEPT}'"
+        assert page(kept, text) == text, (
+            f"{path.name}: run 'impi bench page docs/measurements/{KEPT}'"
+        )
         assert "This run has not measured it" not in text, path.name
 
 
 def test_rows_become_a_table_with_a_column_for_each_pair() -> None:
-    rows = (row("pure+pure", 8, 15), row("pure+mpich", 8, 20), row("pure+pure", 65536, 12, bound=None))
-    text = page(report(*rows, row("x+y", 8, 1, variant="C, 1+1")), f"before\n\n{MARK}old\n{END}after\n")
+    rows = (
+        row("pure+pure", 8, 15),
+        row("pure+mpich", 8, 20),
+        row("pure+pure", 65536, 12, bound=None),
+    )
+    text = page(
+        report(*rows, row("x+y", 8, 1, variant="C, 1+1")),
+        f"before\n\n{MARK}old\n{END}after\n",
+    )
     assert text == (
         f"before\n\n{MARK}"
         "|  | pure+pure | pure+mpich | bound |\n"
@@ -73,7 +87,10 @@ def test_what_has_no_reference_or_no_value_is_said() -> None:
 
 def test_the_origin_has_commit_date_machine_and_settings() -> None:
     text = page(report(), f"<!-- figures: origin -->\n{END}")
-    assert "Commit abc, 2026-11-28. Some 3000, 2 cores, Linux 6, load 0.1 at the start." in text
+    assert (
+        "Commit abc, 2026-11-28. Some 3000, 2 cores, Linux 6, load 0.1 at the start."
+        in text
+    )
     assert "Medians of 9 rounds, default settings." in text.replace("\n", " ")
     assert max(map(len, text.splitlines())) <= 100
 
@@ -92,11 +109,16 @@ def test_a_run_is_kept_beside_the_pages_and_written_twice_alike(tmp_path: Path) 
 
 
 def test_a_mark_that_asks_for_nothing_is_a_mistake() -> None:
-    with pytest.raises(UsageError, match="a mark says 'figures: MEASURES; VARIANT; REFERENCE', not 'latency'"):
+    with pytest.raises(
+        UsageError,
+        match="a mark says 'figures: MEASURES; VARIANT; REFERENCE', not 'latency'",
+    ):
         page(report(), f"<!-- figures: latency -->\n{END}")
 
 
-def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     save(report(row("pure+pure", 8, 15)), tmp_path / "run.json")
     pages = tmp_path / "pages"
     monkeypatch.setattr("impi.tools.bench.pages.write_pages.__defaults__", (pages,))

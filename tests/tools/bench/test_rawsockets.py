@@ -22,7 +22,17 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         ("latency", "--iterations", "20", "--skip", "2"),
         ("latency", "--spinning", "--iterations", "20", "--skip", "2"),
-        ("bandwidth", "--iterations", "2", "--skip", "1", "--size", "1000000", "--window", "3"),
+        (
+            "bandwidth",
+            "--iterations",
+            "2",
+            "--skip",
+            "1",
+            "--size",
+            "1000000",
+            "--window",
+            "3",
+        ),
         ("rate", "--iterations", "5", "--skip", "1"),
         ("rate", "--spinning", "--iterations", "5", "--skip", "1"),
     ],
@@ -42,7 +52,12 @@ def test_the_packet_is_a_header_and_eight_octets() -> None:
 
 def test_pinned() -> None:
     core = str(min(os.sched_getaffinity(0)))
-    assert _run("latency", "--iterations", "2", "--skip", "0", "--pin", core, core).returncode == 0
+    assert (
+        _run(
+            "latency", "--iterations", "2", "--skip", "0", "--pin", core, core
+        ).returncode
+        == 0
+    )
 
 
 def test_bandwidth_does_not_spin() -> None:

@@ -15,11 +15,15 @@ from impi.tools.bench.run_file import Report, save
 
 def git(folder: Path, *words: str) -> None:
     who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-    subprocess.run(["git", "-C", str(folder), *who, *words], check=True, capture_output=True)
+    subprocess.run(
+        ["git", "-C", str(folder), *who, *words], check=True, capture_output=True
+    )
 
 
 def report(*values: float) -> Report:
-    row = Row(measure="latency", vendors="pure+pure", unit="us", better="lower", values=values)
+    row = Row(
+        measure="latency", vendors="pure+pure", unit="us", better="lower", values=values
+    )
     return Report(rows=(row,), machine={}, versions={}, options={})
 
 
@@ -52,7 +56,10 @@ def test_the_run_of_the_tag_counts_not_that_of_the_tree(checkout: Path) -> None:
 
 
 def test_compare_with_one_file_takes_the_release(
-    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    checkout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr("impi.tools.bench.release.released.__defaults__", (checkout,))
     save(report(2.0, 2.1, 2.2), tmp_path / "new.json")

@@ -9,20 +9,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from impi.base.errors import UsageError
-from impi.tools.bench.rows import Bound, Row, at_least, at_most, octets, row_from_json, row_to_json, spread
+from impi.tools.bench.rows import (
+    Bound,
+    Row,
+    at_least,
+    at_most,
+    octets,
+    row_from_json,
+    row_to_json,
+    spread,
+)
 
 _NUMBERS = st.lists(st.floats(0.001, 1e9), min_size=1, max_size=20)
 
 
 def _row(**more: object) -> Row:
-    given_: dict[str, object] = {"measure": "latency", "vendors": "pure+pure", "unit": "us", "better": "lower", **more}
+    given_: dict[str, object] = {
+        "measure": "latency",
+        "vendors": "pure+pure",
+        "unit": "us",
+        "better": "lower",
+        **more,
+    }
     return Row(**given_)  # type: ignore[arg-type]
 
 
 @given(_NUMBERS)
 def test_a_spread_is_in_order_and_within_the_samples(samples: list[float]) -> None:
     of = spread(samples)
-    assert min(samples) * (1 - 1e-12) <= of.low <= of.median <= of.high <= max(samples) * (1 + 1e-12)
+    assert (
+        min(samples) * (1 - 1e-12)
+        <= of.low
+        <= of.median
+        <= of.high
+        <= max(samples) * (1 + 1e-12)
+    )
 
 
 def test_quartiles() -> None:
@@ -37,10 +58,20 @@ def test_touching_spreads_are_not_apart() -> None:
 
 
 def test_the_ratio_is_of_pairs_not_of_medians() -> None:
-    row = _row(values=(1, 20, 300), references=(1, 10, 100), against="sockets", bound=at_most(2))
+    row = _row(
+        values=(1, 20, 300),
+        references=(1, 10, 100),
+        against="sockets",
+        bound=at_most(2),
+    )
     assert row.ratio is not None and row.ratio.median == 2
     assert row.holds is True
-    slow = _row(values=(1, 21, 300), references=(1, 10, 100), against="sockets", bound=at_most(2))
+    slow = _row(
+        values=(1, 21, 300),
+        references=(1, 10, 100),
+        against="sockets",
+        bound=at_most(2),
+    )
     assert slow.holds is False
 
 
@@ -90,11 +121,28 @@ def test_there_and_back(samples: list[float], with_reference: bool) -> None:
 
 
 def test_a_row_has_what_is_promised() -> None:
-    value = row_to_json(_row(values=(2.0,), references=(1.0,), against="sockets", bound=at_most(2)))
-    assert {"measure", "value", "unit", "against", "reference", "ratio", "bound", "holds", "spread", "runs"} <= set(
-        value
+    value = row_to_json(
+        _row(values=(2.0,), references=(1.0,), against="sockets", bound=at_most(2))
     )
-    assert (value["value"], value["reference"], value["ratio"], value["holds"], value["runs"]) == (2, 1, 2, True, 1)
+    assert {
+        "measure",
+        "value",
+        "unit",
+        "against",
+        "reference",
+        "ratio",
+        "bound",
+        "holds",
+        "spread",
+        "runs",
+    } <= set(value)
+    assert (
+        value["value"],
+        value["reference"],
+        value["ratio"],
+        value["holds"],
+        value["runs"],
+    ) == (2, 1, 2, True, 1)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +160,10 @@ def test_a_broken_row_is_one_sentence(broken: dict[str, object], what: str) -> N
 
 
 def test_octets() -> None:
-    assert [octets(size) for size in (0, 8, 1024, 65536, 1 << 24)] == ["", "8 B", "1 KiB", "64 KiB", "16 MiB"]
+    assert [octets(size) for size in (0, 8, 1024, 65536, 1 << 24)] == [
+        "",
+        "8 B",
+        "1 KiB",
+        "64 KiB",
+        "16 MiB",
+    ]

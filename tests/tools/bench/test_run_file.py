@@ -9,7 +9,12 @@ from impi.tools.bench.rows import Row, at_most
 from impi.tools.bench.run_file import Report, load, save
 
 
-def _row(*values: float, better: str = "lower", references: tuple[float, ...] = (), measure: str = "latency") -> Row:
+def _row(
+    *values: float,
+    better: str = "lower",
+    references: tuple[float, ...] = (),
+    measure: str = "latency",
+) -> Row:
     return Row(
         measure=measure,
         vendors="pure+pure",
@@ -24,7 +29,12 @@ def _row(*values: float, better: str = "lower", references: tuple[float, ...] = 
 
 def _file(folder: Path, name: str, *rows: Row) -> str:
     file = folder / name
-    save(Report(rows=rows, machine=machine(), versions={"impi": "1"}, options={"runs": 9}), file)
+    save(
+        Report(
+            rows=rows, machine=machine(), versions={"impi": "1"}, options={"runs": 9}
+        ),
+        file,
+    )
     return str(file)
 
 

@@ -31,18 +31,34 @@ from impi.tools.simulate.model.shape import Limits, spread
         ("alltoall=masters", 56, 1, 56),
     ],
 )
-def test_what_is_chosen_is_simulated(choice: str, messages: int, hops: int, packets: int) -> None:
+def test_what_is_chosen_is_simulated(
+    choice: str, messages: int, hops: int, packets: int
+) -> None:
     shape, operation = spread(16, 8, 2), choice.partition("=")[0]
     case = Case(operation, 8, chosen=parse_choices(choice))
     outcome = simulate(shape, Limits(), case, driver(shape))
-    assert (outcome.messages, outcome.hops, outcome.packets) == (messages, hops, packets)
+    assert (outcome.messages, outcome.hops, outcome.packets) == (
+        messages,
+        hops,
+        packets,
+    )
     expected = "" if choice.endswith("specification") else choice.partition("=")[2]
     assert case.algorithm(8) == expected
 
 
 def test_a_table_decides_what_the_list_does_not() -> None:
-    table = Decisions.of({"bcast": (Rule("chain", octets=64), Rule("flat")), "reduce": (Rule("binomial"),)})
+    table = Decisions.of(
+        {
+            "bcast": (Rule("chain", octets=64), Rule("flat")),
+            "reduce": (Rule("binomial"),),
+        }
+    )
     chosen = parse_choices("reduce=flat,scatter=masters,scatter=masters", table)
-    assert [chosen.algorithm("bcast", 4, octets) for octets in (64, 65)] == ["chain", "flat"]
-    assert chosen.algorithm("reduce", 4, 8) == "flat" and chosen.collectives == ("scatter=masters",)
+    assert [chosen.algorithm("bcast", 4, octets) for octets in (64, 65)] == [
+        "chain",
+        "flat",
+    ]
+    assert chosen.algorithm("reduce", 4, 8) == "flat" and chosen.collectives == (
+        "scatter=masters",
+    )
     assert chosen.algorithm("bcast", 1, 8) == chosen.algorithm("gather", 4, 8) == ""

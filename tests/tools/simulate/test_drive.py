@@ -24,7 +24,10 @@ def test_one_for_many_is_the_same_as_each_for_itself(
     shape: Shape, limits: Limits, case: Case, data: st.DataObject
 ) -> None:
     case = replace(case, root=data.draw(st.integers(0, shape.size - 1)))
-    alone, together = (simulate(shape, limits, case, driver(shape, limits, shared=shared)) for shared in (False, True))
+    alone, together = (
+        simulate(shape, limits, case, driver(shape, limits, shared=shared))
+        for shared in (False, True)
+    )
     assert facts(alone) == facts(together)
     ends = dict(alone.ends)
     assert all(ends[rank] == end for rank, end in together.ends)
@@ -33,7 +36,9 @@ def test_one_for_many_is_the_same_as_each_for_itself(
 @settings(deadline=None, max_examples=60)
 @given(SHAPES, LIMITS, CASES)
 def test_a_run_is_the_same_every_time(shape: Shape, limits: Limits, case: Case) -> None:
-    first, second = (simulate(shape, limits, case, driver(shape, limits)) for _ in range(2))
+    first, second = (
+        simulate(shape, limits, case, driver(shape, limits)) for _ in range(2)
+    )
     assert facts(first) == facts(second)
     assert first.ends == second.ends and first.events == second.events
 
@@ -58,16 +63,23 @@ def test_hops_and_messages_of_chapter_4(clients: int, maxlinear: int) -> None:
 @pytest.mark.parametrize("n", [2, 3, 7])
 def test_a_ring_ends_after_all_its_hops(n: int) -> None:
     shape = spread(n, n, 1)
-    outcome = simulate(shape, Limits(), Case("scan", 8), Driver(shape, network(combine=0)))
+    outcome = simulate(
+        shape, Limits(), Case("scan", 8), Driver(shape, network(combine=0))
+    )
     assert outcome.time == (n - 1) * hop(128 + 8)
     assert outcome.hops == outcome.messages == n - 1
 
 
 @pytest.mark.parametrize("topology", ["1x1+1x1", "1x3+1x3"])
 @pytest.mark.parametrize("native", [True, False])
-def test_a_call_costs_its_own_time_before_all_messages(topology: str, native: bool) -> None:
+def test_a_call_costs_its_own_time_before_all_messages(
+    topology: str, native: bool
+) -> None:
     shape, case = parse_shape(topology), Case("allreduce", 8, native=native)
-    times = [simulate(shape, Limits(), case, Driver(shape, network(call=call))).time for call in (0, 7 * US)]
+    times = [
+        simulate(shape, Limits(), case, Driver(shape, network(call=call))).time
+        for call in (0, 7 * US)
+    ]
     assert times[1] == times[0] + 7 * US
 
 
@@ -94,7 +106,9 @@ def test_deadlock_is_an_assertion() -> None:
         driver(parse_shape("1x1+1x1")).run(wait)  # type: ignore[arg-type]
 
 
-def test_a_root_that_finds_everything_there_goes_on_without_an_end_of_its_stack() -> None:
+def test_a_root_that_finds_everything_there_goes_on_without_an_end_of_its_stack() -> (
+    None
+):
     shape = spread(10_000, 2, 32)
     outcome = simulate(shape, Limits(), Case("reduce-ordered", 8), driver(shape))
     assert outcome.messages == 5_000

@@ -11,9 +11,21 @@ from impi.cli.impi import main
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_a_plot(tmp_path: Path, suffix: str) -> None:
-    pytest.importorskip("matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'")
+    pytest.importorskip(
+        "matplotlib", reason="matplotlib is not here: pip install 'impilab[plots]'"
+    )
     file = tmp_path / f"plot.{suffix}"
-    argv = ["simulate", "collective", "bcast", "--clients", "2,4", "--procs", "8", "--plot", str(file)]
+    argv = [
+        "simulate",
+        "collective",
+        "bcast",
+        "--clients",
+        "2,4",
+        "--procs",
+        "8",
+        "--plot",
+        str(file),
+    ]
     argv += ["--collectives", "bcast=chain"]
     assert main(argv) == 0
     first = file.read_bytes()

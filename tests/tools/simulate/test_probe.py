@@ -14,8 +14,14 @@ def test_the_lowest_tenth_counts() -> None:
 
 
 def test_of_two_rounds_the_lower_figures_count() -> None:
-    one = {"wide": {"small": 1.0, "large": 9.0}, "rows": [{"name": "bcast", "time": 5.0}]}
-    other = {"wide": {"small": 2.0, "large": 8.0}, "rows": [{"name": "bcast", "time": 4.0}]}
+    one = {
+        "wide": {"small": 1.0, "large": 9.0},
+        "rows": [{"name": "bcast", "time": 5.0}],
+    }
+    other = {
+        "wide": {"small": 2.0, "large": 8.0},
+        "rows": [{"name": "bcast", "time": 4.0}],
+    }
     assert probe._least(one, other) == {
         "wide": {"small": 1.0, "large": 8.0},
         "rows": [{"name": "bcast", "time": 4.0}],
@@ -34,7 +40,9 @@ def test_a_start_is_as_late_as_its_last_process() -> None:
 def test_a_round_trip_is_sent_by_one_and_answered_by_the_other() -> None:
     def steps(rank: int) -> list[type]:
         taken: list[float] = []
-        found = [type(step) for steps in probe._trips(rank, 2, 8, 2, taken) for step in steps]
+        found = [
+            type(step) for steps in probe._trips(rank, 2, 8, 2, taken) for step in steps
+        ]
         assert len(taken) == (2 if rank == 0 else 0)
         return found
 

@@ -36,16 +36,23 @@ def takes_long(command: str) -> bool:
 
 @pytest.mark.parametrize(
     ("command", "figures"),
-    [pytest.param(*both, marks=[pytest.mark.proof] if takes_long(both[0]) else []) for both in COMMANDS],
+    [
+        pytest.param(*both, marks=[pytest.mark.proof] if takes_long(both[0]) else [])
+        for both in COMMANDS
+    ],
 )
-def test_a_command_prints_what_the_page_says(command: str, figures: str, tmp_path: Path) -> None:
+def test_a_command_prints_what_the_page_says(
+    command: str, figures: str, tmp_path: Path
+) -> None:
     name = SECONDS[command.split()[1]]
     rows = rows_of(command, tmp_path)
     assert ", ".join(shown(row[name]) for row in rows) == figures
     if name == "danced":
         lines = [
             f"| `--hosts {row['hosts']}` | {shown(row['negotiated'])} | {shown(row['danced'])} "
-            f"| {row['connections']:,} | {row['most_connections']:,} |".replace(",", " ")
+            f"| {row['connections']:,} | {row['most_connections']:,} |".replace(
+                ",", " "
+            )
             for row in rows
         ]
         assert "\n".join(lines) in PAGE
@@ -55,6 +62,9 @@ def test_the_page_has_commands_and_the_defaults_of_a_job() -> None:
     assert len(COMMANDS) > 15
     text = " ".join(PAGE.split())
     octets = DEFAULT_LIMITS.hiwater * DEFAULT_LIMITS.datalen
-    assert f": {DEFAULT_LIMITS.hiwater} of {DEFAULT_LIMITS.datalen >> 10} KiB, {octets >> 20} MiB a round trip" in text
+    assert (
+        f": {DEFAULT_LIMITS.hiwater} of {DEFAULT_LIMITS.datalen >> 10} KiB, {octets >> 20} MiB a round trip"
+        in text
+    )
     assert f"default limit for stars, {DEFAULT_LIMITS.maxlinear} masters," in text
     assert f"gather of {DEFAULT_LIMITS.xsize >> 10} KB and more" in text

@@ -1,4 +1,4 @@
-"""What the simulator says is sent is what the engine sends: real jobs in threads, over sockets."""
+"""The simulator's messages are those of the engine: real jobs in threads, over sockets."""
 
 from __future__ import annotations
 
@@ -50,40 +50,70 @@ Sent = Counter[tuple[int, int, int, int]]
 
 TOTAL: Reduction[Any] = Reduction(lambda a, b: bytes(b))
 PARTS: Reduction[Any] = Reduction(
-    lambda a, b: bytes(b), elements=Elements(1, len, lambda value, start, end: value[start:end], b"".join)
+    lambda a, b: bytes(b),
+    elements=Elements(1, len, lambda value, start, end: value[start:end], b"".join),
 )
 XSIZE = 100
 RUNS: dict[str, Callable[[Layout, int, Limits, int], Algorithm[Any]]] = {
     "barrier": lambda lay, r, lim, size: barrier(lay, r, maxlinear=lim.maxlinear),
-    "bcast": lambda lay, r, lim, size: bcast(lay, r, 0, bytes(size), maxlinear=lim.maxlinear),
-    "reduce": lambda lay, r, lim, size: reduce_(lay, r, 0, bytes(size), TOTAL, maxlinear=lim.maxlinear),
-    "allreduce": lambda lay, r, lim, size: allreduce(lay, r, bytes(size), TOTAL, maxlinear=lim.maxlinear),
+    "bcast": lambda lay, r, lim, size: bcast(
+        lay, r, 0, bytes(size), maxlinear=lim.maxlinear
+    ),
+    "reduce": lambda lay, r, lim, size: reduce_(
+        lay, r, 0, bytes(size), TOTAL, maxlinear=lim.maxlinear
+    ),
+    "allreduce": lambda lay, r, lim, size: allreduce(
+        lay, r, bytes(size), TOTAL, maxlinear=lim.maxlinear
+    ),
     "scan": lambda lay, r, lim, size: scan(lay, r, bytes(size), TOTAL),
     "scatter": lambda lay, r, lim, size: scatter(lay, r, 0, [bytes(size)] * lay.size),
     "gather": lambda lay, r, lim, size: gather(
-        lay, r, 0, bytes(size), Fixed(size), maxlinear=lim.maxlinear, short=is_short(size, lim.xsize)
+        lay,
+        r,
+        0,
+        bytes(size),
+        Fixed(size),
+        maxlinear=lim.maxlinear,
+        short=is_short(size, lim.xsize),
     ),
     "allgather": lambda lay, r, lim, size: allgather(
-        lay, r, bytes(size), Fixed(size), maxlinear=lim.maxlinear, short=is_short(size, lim.xsize)
+        lay,
+        r,
+        bytes(size),
+        Fixed(size),
+        maxlinear=lim.maxlinear,
+        short=is_short(size, lim.xsize),
     ),
 }
 
 
 TUNED: dict[str, Callable[[Layout, int, int], Algorithm[Any]]] = {
-    "bcast=chain/24": lambda lay, r, size: bcast_over(SHAPES["chain"], lay, r, 0, bytes(size), size, segment=24),
-    "bcast=flat": lambda lay, r, size: bcast_over(SHAPES["flat"], lay, r, 0, bytes(size), size),
+    "bcast=chain/24": lambda lay, r, size: bcast_over(
+        SHAPES["chain"], lay, r, 0, bytes(size), size, segment=24
+    ),
+    "bcast=flat": lambda lay, r, size: bcast_over(
+        SHAPES["flat"], lay, r, 0, bytes(size), size
+    ),
     "scatter=binomial": lambda lay, r, size: scatter_over(
         SHAPES["binomial"], lay, r, 0, [bytes(size)] * lay.size, Fixed(size)
     ),
-    "scatter=masters": lambda lay, r, size: scatter_by_masters(lay, r, 0, [bytes(size)] * lay.size, Fixed(size)),
+    "scatter=masters": lambda lay, r, size: scatter_by_masters(
+        lay, r, 0, [bytes(size)] * lay.size, Fixed(size)
+    ),
     "alltoall=masters": lambda lay, r, size: (
         alltoall_by_masters(lay, r, [bytes(size)] * lay.size, Fixed(size))
         if is_short(size, XSIZE)
         else alltoall(lay, r, [bytes(size)] * lay.size)
     ),
-    "reduce=elimination/16": lambda lay, r, size: reduce_by_elimination(lay, r, 0, bytes(size), PARTS, threshold=16),
-    "allreduce=elimination": lambda lay, r, size: allreduce_by_elimination(lay, r, bytes(size), PARTS, threshold=0),
-    "reduce=reproducible": lambda lay, r, size: reproducible_reduce(lay, r, 0, bytes(size), TOTAL),
+    "reduce=elimination/16": lambda lay, r, size: reduce_by_elimination(
+        lay, r, 0, bytes(size), PARTS, threshold=16
+    ),
+    "allreduce=elimination": lambda lay, r, size: allreduce_by_elimination(
+        lay, r, bytes(size), PARTS, threshold=0
+    ),
+    "reduce=reproducible": lambda lay, r, size: reproducible_reduce(
+        lay, r, 0, bytes(size), TOTAL
+    ),
 }
 
 
@@ -112,7 +142,9 @@ def sent_by_engines(shape: Shape, limits: Limits, operation: str, size: int) -> 
     original, shorter = Transfer.send, Transfer.short_sender
 
     def spy(machine: Transfer, dest: int, **how: Any) -> Any:
-        sent[how["lsrank"], dest, how["tag"], sum(view.nbytes for view in how["views"])] += 1
+        sent[
+            how["lsrank"], dest, how["tag"], sum(view.nbytes for view in how["views"])
+        ] += 1
         return original(machine, dest, **how)
 
     def spies(machine: Transfer, dest: int, cid: int, lsrank: int) -> Any:
@@ -157,7 +189,9 @@ def sent_in_simulation(shape: Shape, limits: Limits, operation: str, size: int) 
     st.sampled_from([0, 8, 65, 200]),
     st.integers(0, 4),
 )
-def test_the_engine_sends_what_was_simulated(clients: list[int], operation: str, size: int, maxlinear: int) -> None:
+def test_the_engine_sends_what_was_simulated(
+    clients: list[int], operation: str, size: int, maxlinear: int
+) -> None:
     shape = Shape(tuple((n,) for n in clients))
     limits = Limits(datalen=64, ackmark=2, hiwater=4, maxlinear=maxlinear, xsize=XSIZE)
     predicted = sent_in_simulation(shape, limits, operation, size)

@@ -18,8 +18,16 @@ KINDS = st.sampled_from(HOSTS)
 
 @settings(deadline=None)
 @given(SHAPES, KINDS, st.data())
-def test_the_formula_of_the_dance_is_what_its_steps_do(shape: Shape, kind: Any, data: st.DataObject) -> None:
-    starts = data.draw(st.lists(st.integers(0, 10**9), min_size=len(shape.clients), max_size=len(shape.clients)))
+def test_the_formula_of_the_dance_is_what_its_steps_do(
+    shape: Shape, kind: Any, data: st.DataObject
+) -> None:
+    starts = data.draw(
+        st.lists(
+            st.integers(0, 10**9),
+            min_size=len(shape.clients),
+            max_size=len(shape.clients),
+        )
+    )
     job = shape.job(kind, Limits())
     cost = data.draw(st.integers(1, 200 * US))
     args = (job, network(connect=cost), starts)

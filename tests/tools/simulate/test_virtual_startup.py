@@ -19,7 +19,9 @@ KINDS = st.sampled_from(HOSTS)
 
 @settings(deadline=None, max_examples=40)
 @given(SHAPES, KINDS)
-def test_every_label_takes_a_round_trip_through_the_server(shape: Shape, kind: Any) -> None:
+def test_every_label_takes_a_round_trip_through_the_server(
+    shape: Shape, kind: Any
+) -> None:
     outcome = start_up(shape, network(bandwidth=0, overhead=0), kind)
     trip = 100 * US
     # TCP's handshake; AUTH and answer; IMPI, answered last; fourteen labels and DONE.
@@ -36,10 +38,16 @@ def test_the_job_is_that_of_the_shape(shape: Shape, kind: Any) -> None:
     exchange.run()
     job, expected = exchange.job, shape.job(kind, Limits())
     assert job is not None
-    assert (job.procs, job.hosts, job.maxlinear) == (expected.procs, expected.hosts, expected.maxlinear)
+    assert (job.procs, job.hosts, job.maxlinear) == (
+        expected.procs,
+        expected.hosts,
+        expected.maxlinear,
+    )
 
 
-def test_one_client_that_makes_the_job_for_all_changes_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_client_that_makes_the_job_for_all_changes_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shape = spread(20, 3, 4)
     before = start_up(shape, network())
     monkeypatch.setattr(virtual_startup, "_MANY", 0)

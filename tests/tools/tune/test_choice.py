@@ -14,7 +14,9 @@ from impi.tools.tune.models import predict
 from impi.tools.tune.plogp import Curve, Parameters
 
 
-def linear(alpha: float, beta: float, gamma: float = 0.0, per_message: float = 0.0) -> Parameters:
+def linear(
+    alpha: float, beta: float, gamma: float = 0.0, per_message: float = 0.0
+) -> Parameters:
     gap = Curve(((0, per_message), (1000, per_message + 1000 * beta)))
     return Parameters(latency=alpha, send=gap, receive=gap, gap=gap, combine=gamma)
 
@@ -25,20 +27,38 @@ def test_calls_that_cost_more_than_messages_make_flat_broadcasts() -> None:
     assert best(replace(net, call=50e-6), "bcast", 4, 64).algorithm == "flat"
 
 
-networks = st.builds(linear, st.floats(0, 1e-2), st.floats(1e-12, 1e-7), st.floats(0, 1e-8), st.floats(1e-7, 1e-3))
+networks = st.builds(
+    linear,
+    st.floats(0, 1e-2),
+    st.floats(1e-12, 1e-7),
+    st.floats(0, 1e-8),
+    st.floats(1e-7, 1e-3),
+)
 
 
 @settings(max_examples=30, deadline=None)
-@given(networks, st.sampled_from(sorted(ALGORITHMS)), st.integers(2, 32), st.sampled_from([1, 256, 65536, 1 << 26]))
-def test_the_table_has_the_best_of_its_grid(net: Parameters, operation: str, clients: int, octets: int) -> None:
+@given(
+    networks,
+    st.sampled_from(sorted(ALGORITHMS)),
+    st.integers(2, 32),
+    st.sampled_from([1, 256, 65536, 1 << 26]),
+)
+def test_the_table_has_the_best_of_its_grid(
+    net: Parameters, operation: str, clients: int, octets: int
+) -> None:
     table = decide(net)
     column = next(c for c in (2, 3, 4, 5, 6, 8, 12, 16, 24, 32) if clients <= c)
     chosen = table.choose(operation, clients, octets)
     assert chosen is not None
-    least = min(predict(net, operation, rule, column, octets) for rule in candidates(operation, octets))
+    least = min(
+        predict(net, operation, rule, column, octets)
+        for rule in candidates(operation, octets)
+    )
     plain = Rule(chosen.algorithm, segment=chosen.segment)
     assert predict(net, operation, plain, column, octets) == pytest.approx(least)
-    assert table.choose(operation, 33, 1 << 40) == table.choose(operation, 32, 1 << 26), "what is beyond is the last"
+    assert table.choose(operation, 33, 1 << 40) == table.choose(
+        operation, 32, 1 << 26
+    ), "what is beyond is the last"
 
 
 def test_long_messages_go_in_segments_along_a_chain_where_latency_is_small() -> None:

@@ -6,4 +6,8 @@ from impi.tools.tune.jobs import parse_layout
 
 
 def test_layouts() -> None:
-    assert parse_layout("mpich:1,pure,openmpi:12") == (("mpich", 1), ("pure", 1), ("openmpi", 12))
+    assert parse_layout("mpich:1,pure,openmpi:12") == (
+        ("mpich", 1),
+        ("pure", 1),
+        ("openmpi", 12),
+    )

@@ -37,16 +37,22 @@ def network(latency: float, per_message: float, per_octet: float) -> Parameters:
 
 
 @given(seconds, seconds, st.floats(0, 1e-6))
-def test_what_is_there_is_found(latency: float, per_message: float, per_octet: float) -> None:
+def test_what_is_there_is_found(
+    latency: float, per_message: float, per_octet: float
+) -> None:
     found = network(latency, per_message, per_octet)
     assert found.latency == pytest.approx(latency, rel=1e-6, abs=1e-9)
     for m in (0, 50, 100, 10000, 10**6):
-        assert found.gap(m) == pytest.approx(per_message + per_octet * m, rel=1e-3, abs=1e-9)
+        assert found.gap(m) == pytest.approx(
+            per_message + per_octet * m, rel=1e-3, abs=1e-9
+        )
     assert (found.send(0), found.receive(0), found.combine) == (1e-6, 2e-6, 1e-9)
 
 
 @given(seconds, st.lists(seconds, min_size=2, max_size=8))
-def test_noise_makes_no_gap_that_falls_and_nothing_negative(saturated: float, trips: list[float]) -> None:
+def test_noise_makes_no_gap_that_falls_and_nothing_negative(
+    saturated: float, trips: list[float]
+) -> None:
     found = derive(saturated, {100 * i: (t, t, t) for i, t in enumerate(trips)}, 0.0)
     values = [value for _, value in found.gap.points]
     assert all(b - a >= -1e-12 for a, b in pairwise(values))
@@ -76,17 +82,27 @@ def test_what_was_measured_before_has_nothing_for_a_call() -> None:
     assert Parameters.of_value(value).call == 0.0
 
 
-def test_what_a_collective_adds_is_half_of_what_a_round_trip_by_broadcasts_takes_more() -> None:
+def test_what_a_collective_adds_is_half_of_what_a_round_trip_by_broadcasts_takes_more() -> (
+    None
+):
     trips = {0: (20e-6, 1e-6, 1e-6), 100: (30e-6, 1e-6, 1e-6)}
     found = derive(5e-6, trips, 0.0, 120e-6)
     assert (found.latency, found.call, found.hop) == pytest.approx((5e-6, 50e-6, 55e-6))
     assert derive(5e-6, trips, 0.0, 10e-6).call == 0.0, "noise"
-    assert typical([found, replace(found, call=1.0), replace(found, call=0.0)]).call == pytest.approx(50e-6)
+    assert typical(
+        [found, replace(found, call=1.0), replace(found, call=0.0)]
+    ).call == pytest.approx(50e-6)
 
 
 def test_an_end_is_not_busier_than_the_gap() -> None:
     gap = Curve(((0, 10e-6), (1024, 20e-6)))
-    fits = Parameters(latency=1e-6, send=Curve(((0, 14e-6), (1024, 20e-6))), receive=gap, gap=gap, combine=0.0)
+    fits = Parameters(
+        latency=1e-6,
+        send=Curve(((0, 14e-6), (1024, 20e-6))),
+        receive=gap,
+        gap=gap,
+        combine=0.0,
+    )
     assert contradiction(fits) == "", "within noise"
     late = replace(fits, receive=Curve(((0, 1e-6), (1024, 31e-6))))
     assert contradiction(late) == "o_r(1024) = 31.0 us, but g(1024) = 20.0 us"
@@ -96,7 +112,14 @@ def test_an_end_is_not_busier_than_the_gap() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"latency": "x"}, {"gap": []}, {"gap": [[1]]}, {"gap": [[10, 1.0], [0, 1.0]]}, {"send": None}, {"combine": None}],
+    [
+        {"latency": "x"},
+        {"gap": []},
+        {"gap": [[1]]},
+        {"gap": [[10, 1.0], [0, 1.0]]},
+        {"send": None},
+        {"combine": None},
+    ],
 )
 def test_values_that_are_no_parameters(change: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="measure again with impi tune"):

@@ -12,8 +12,16 @@ from impi.tools.tune.table import _named
     ("rule", "octets", "named"),
     [
         (Rule("elimination", segment=1 << 22), 64, "elimination, whole"),
-        (Rule("elimination", segment=1 << 16), 1 << 19, "elimination, halved above 64 KiB"),
-        (Rule("elimination", segment=1 << 16), None, "elimination, halved above 64 KiB"),
+        (
+            Rule("elimination", segment=1 << 16),
+            1 << 19,
+            "elimination, halved above 64 KiB",
+        ),
+        (
+            Rule("elimination", segment=1 << 16),
+            None,
+            "elimination, halved above 64 KiB",
+        ),
         (Rule("elimination"), 64, "elimination, halved"),
         (Rule("chain", segment=1 << 14), 1 << 16, "chain, segments of 16 KiB"),
         (Rule("chain", segment=1 << 16), 1 << 16, "chain"),

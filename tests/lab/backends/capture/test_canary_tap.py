@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import time
 
 import pytest
 
 from impi.base.errors import LabError
+from impi.base.remote.patience import Patience
 from impi.lab.backends.capture import canary_tap
 from impi.lab.backends.capture.canary_tap import Tap, tcpdump_options
 
@@ -20,14 +22,25 @@ class Recorder:
     where = "host alpha"
 
     def __init__(self, *, ahead: float = 0.0) -> None:
-        self.file, self.lost, self.over, self.drops, self.ahead = HEADER, False, False, 0, ahead
+        self.file, self.lost, self.over, self.drops, self.ahead = (
+            HEADER,
+            False,
+            False,
+            0,
+            ahead,
+        )
 
     def read(self, offset: int) -> bytes:
         return self.file[offset:]
 
     def write(self, payload: bytes) -> None:
         now = time.time() + self.ahead
-        self.file += struct.pack("<IIII", int(now), int(now % 1 * 1e6), len(payload), len(payload)) + payload
+        self.file += (
+            struct.pack(
+                "<IIII", int(now), int(now % 1 * 1e6), len(payload), len(payload)
+            )
+            + payload
+        )
 
     def mark(self, payload: bytes) -> None:
         if not self.lost:
@@ -82,7 +95,10 @@ def test_canaries_tell_how_far_a_clock_is_from_ours(ahead: float) -> None:
 def test_a_tcpdump_that_ends_is_not_awaited() -> None:
     recorder = Recorder()
     recorder.over, recorder.file = True, b""
-    with pytest.raises(LabError, match=r"host alpha: tcpdump did not begin its file; tcpdump said: the last words"):
+    with pytest.raises(
+        LabError,
+        match=r"host alpha: tcpdump did not begin its file; tcpdump said: the last words",
+    ):
         Tap("c0n0", recorder).wait_ready(1000)
 
 
@@ -91,10 +107,47 @@ def test_a_canary_that_does_not_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder()
     tap = begun(recorder)
     recorder.lost = True
-    with pytest.raises(LabError, match=r"host alpha: the last canary did not arrive; tcpdump said: nothing"):
+    with pytest.raises(
+        LabError,
+        match=r"host alpha: the last canary did not arrive; tcpdump said: nothing",
+    ):
         tap.end()
     with pytest.raises(LabError, match=r"host alpha: the first canary did not arrive"):
         tap.begin()
+
+
+@pytest.mark.parametrize(("runnable", "arrives"), [(0, False), (30, True)])
+def test_a_busy_machine_gets_longer(
+    runnable: int, arrives: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The canary is in the file at the eighth look, and each look takes 3 s of 10."""
+
+    class Slow(Recorder):
+        looks = 0
+
+        def read(self, offset: int) -> bytes:
+            self.looks += 1
+            return super().read(offset) if self.looks >= 8 else HEADER[offset:]
+
+    clock = itertools.count(0.0, 3.0)
+    monkeypatch.setattr(
+        canary_tap,
+        "Patience",
+        lambda seconds, procs: Patience(
+            seconds,
+            procs,
+            clock=lambda: next(clock),
+            threads=lambda: runnable,
+            cores=2,
+        ),
+    )
+    tap = Tap("c0n0", Slow())
+    tap.wait_ready(10)
+    if arrives:
+        tap.begin()
+    else:
+        with pytest.raises(LabError, match="the first canary did not arrive"):
+            tap.begin()
 
 
 def test_an_end_without_a_beginning() -> None:
@@ -103,5 +156,11 @@ def test_an_end_without_a_beginning() -> None:
 
 
 def test_many_captures_share_the_memory() -> None:
-    assert tcpdump_options("any", 2)[:5] == ["-i", "any", "--immediate-mode", "-B", "32768"]
+    assert tcpdump_options("any", 2)[:5] == [
+        "-i",
+        "any",
+        "--immediate-mode",
+        "-B",
+        "32768",
+    ]
     assert tcpdump_options("eth0", 100)[4] == "10485"

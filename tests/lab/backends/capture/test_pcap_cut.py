@@ -36,7 +36,9 @@ def test_both_byte_orders() -> None:
 
 def test_half_a_record_is_awaited_octet_by_octet() -> None:
     records = record(FIRST) + record(b"x" * 100) + record(LAST)
-    assert [between(LITTLE, records[:n], FIRST, LAST) for n in range(len(records))] == [None] * len(records)
+    assert [between(LITTLE, records[:n], FIRST, LAST) for n in range(len(records))] == [
+        None
+    ] * len(records)
     assert between(LITTLE, records, FIRST, LAST) is not None
 
 

@@ -15,7 +15,9 @@ from impi.lab.nodes.topology import parse_topology
 @pytest.fixture(scope="module")
 def backend() -> DockerBackend:
     if not engine_installed():
-        pytest.skip("no container engine is installed: these tests need one that answers")
+        pytest.skip(
+            "no container engine is installed: these tests need one that answers"
+        )
     backend = DockerBackend()
     backend.prepare(["pure"])
     return backend

@@ -16,7 +16,9 @@ def test_through_published_ports(backend: DockerBackend) -> None:
     other = DockerBackend(publish=True)
     lab = other.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:
-        assert run_on(lab.server, ["hostname"], timeout_s=DEADLINE_S).stdout == b"server\n"
+        assert (
+            run_on(lab.server, ["hostname"], timeout_s=DEADLINE_S).stdout == b"server\n"
+        )
         lab.begin_capture()
         assert len(lab.end_capture()) == 3
     finally:

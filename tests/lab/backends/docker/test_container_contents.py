@@ -1,4 +1,4 @@
-"""What a container is given before its start."""
+"""The contents of a container before its start."""
 
 from __future__ import annotations
 
@@ -26,12 +26,18 @@ def unpacked(data: bytes) -> tuple[dict[str, tarfile.TarInfo], dict[str, bytes]]
 
 
 def test_keys_and_names_are_the_users_alone() -> None:
-    entries, files = unpacked(contents(Key("PRIVATE", "USER"), Key("HOST PRIVATE", "HOST"), {"c0n0": "10.0.0.2"}))
+    entries, files = unpacked(
+        contents(
+            Key("PRIVATE", "USER"), Key("HOST PRIVATE", "HOST"), {"c0n0": "10.0.0.2"}
+        )
+    )
     assert files["/home/mpi/.ssh/id_ed25519"] == b"PRIVATE"
     assert files["/home/mpi/.ssh/authorized_keys"] == b"USER\n"
     assert files["/home/mpi/.ssh/host_key"] == b"HOST PRIVATE"
     assert files["/home/mpi/.ssh/known_hosts"] == b"[c0n0]:2222,[10.0.0.2]:2222 HOST\n"
-    assert {entry.mode for name, entry in entries.items() if "/.ssh/" in name} == {0o600}
+    assert {entry.mode for name, entry in entries.items() if "/.ssh/" in name} == {
+        0o600
+    }
     assert {entry.uid for entry in entries.values()} == {UID}
 
 

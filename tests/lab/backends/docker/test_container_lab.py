@@ -26,17 +26,35 @@ SHAPE = parse_topology("2x1+1x2")
 def test_nodes_know_each_other_and_run_as_an_ordinary_user(lab: Lab) -> None:
     assert [node.name for node in nodes_of(lab)] == ["server", "c0n0", "c0n1", "c1n0"]
     for node in nodes_of(lab):
-        done = run_on(node, ["sh", "-c", "id -un; hostname; pwd; getent hosts c0n1"], timeout_s=DEADLINE_S)
+        done = run_on(
+            node,
+            ["sh", "-c", "id -un; hostname; pwd; getent hosts c0n1"],
+            timeout_s=DEADLINE_S,
+        )
         user, name, folder, address, *_ = done.stdout.decode().split()
-        assert (user, name, folder, address) == ("mpi", node.name, "/home/mpi", lab.clients[0][1].address)
+        assert (user, name, folder, address) == (
+            "mpi",
+            node.name,
+            "/home/mpi",
+            lab.clients[0][1].address,
+        )
     capabilities = (lab.server.read("/proc/self/status") or b"").decode()
     assert "CapBnd:\t0000000000000000" in capabilities
     assert "NoNewPrivs:\t1" in capabilities
 
 
 def test_impi_is_there_as_it_is_here(lab: Lab) -> None:
-    argv = [lab.access.python, "-c", "import impi.cli, numpy; print(impi.__file__, numpy.__version__)"]
-    done = run_on(lab.clients[0][0], argv, env=lab.access.environment["c0n0"], timeout_s=DEADLINE_S)
+    argv = [
+        lab.access.python,
+        "-c",
+        "import impi.cli, numpy; print(impi.__file__, numpy.__version__)",
+    ]
+    done = run_on(
+        lab.clients[0][0],
+        argv,
+        env=lab.access.environment["c0n0"],
+        timeout_s=DEADLINE_S,
+    )
     assert done.stdout.decode().split() == ["/opt/impi/src/impi/__init__.py", "2.4.6"]
     here = (Path(__file__).parents[4] / "impi/base/errors.py").read_bytes()
     assert lab.clients[1][0].read("/opt/impi/src/impi/base/errors.py") == here
@@ -44,7 +62,9 @@ def test_impi_is_there_as_it_is_here(lab: Lab) -> None:
 
 def test_nodes_of_a_client_log_in_to_each_other_without_a_question(lab: Lab) -> None:
     for target in ("c0n1", lab.clients[0][1].address):
-        done = run_on(lab.clients[0][0], ["ssh", target, "hostname"], timeout_s=DEADLINE_S)
+        done = run_on(
+            lab.clients[0][0], ["ssh", target, "hostname"], timeout_s=DEADLINE_S
+        )
         assert (done.code, done.stdout, done.stderr) == (0, b"c0n1\n", b"")
 
 
@@ -77,7 +97,11 @@ def test_a_sweep_finds_processes_segments_and_listeners(lab: Lab) -> None:
     found = lab.residue()
     assert "c1n0: segment /dev/shm/forgotten" in found
     assert "c1n0: listener 0.0.0.0 port 7777" in found
-    assert [line for line in found if line.startswith("c1n0: process") and "import socket" in line]
+    assert [
+        line
+        for line in found
+        if line.startswith("c1n0: process") and "import socket" in line
+    ]
     assert all(line.startswith("c1n0: ") for line in found)
     command.stop()
     run_on(node, ["rm", "/dev/shm/forgotten"], timeout_s=DEADLINE_S)
@@ -108,7 +132,9 @@ def test_closing_removes_all_of_it_and_may_be_repeated(backend: DockerBackend) -
     assert ours(backend, lab.access.lab) == []
 
 
-def test_a_lab_that_cannot_start_leaves_nothing(backend: DockerBackend, lab: Lab) -> None:
+def test_a_lab_that_cannot_start_leaves_nothing(
+    backend: DockerBackend, lab: Lab
+) -> None:
     images = {**backend._built, "pure": "sha256:" + "0" * 64}
     plan = LabPlan(
         access=lease("docker", "test", ("pure", "pure"), SHAPE, Terms(), images=images),
@@ -122,7 +148,9 @@ def test_a_lab_that_cannot_start_leaves_nothing(backend: DockerBackend, lab: Lab
 
 
 def test_no_port_of_a_node_is_open_but_ssh(lab: Lab) -> None:
-    with socket.create_connection((lab.server.address, 2222), timeout=DEADLINE_S) as connection:
+    with socket.create_connection(
+        (lab.server.address, 2222), timeout=DEADLINE_S
+    ) as connection:
         assert connection.recv(4) == b"SSH-"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((lab.server.address, 22), timeout=DEADLINE_S)

@@ -1,4 +1,4 @@
-"""What the doctor says of an engine that runs labs."""
+"""The doctor's findings about an engine that runs labs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 def test_doctor(backend: DockerBackend, lab: Lab) -> None:
     findings = {f.subject: f for f in backend.doctor()}
-    assert {"engine", "cores", "memory", "subnets", "leftovers", "images", "captures"} <= set(findings)
+    assert {
+        "engine",
+        "cores",
+        "memory",
+        "subnets",
+        "leftovers",
+        "images",
+        "captures",
+    } <= set(findings)
     for subject in ("engine", "subnets", "captures"):
         assert findings[subject].ok, findings[subject]

@@ -17,7 +17,12 @@ from docker.errors import APIError, NotFound
 
 from impi.base.errors import LabError
 from impi.lab.backends.docker import engine
-from impi.lab.backends.docker.engine import NoEngine, connect, engine_fault, ignore_missing
+from impi.lab.backends.docker.engine import (
+    NoEngine,
+    connect,
+    engine_fault,
+    ignore_missing,
+)
 
 
 @pytest.mark.parametrize("error", [APIError("no room"), OSError("no room")])
@@ -39,9 +44,14 @@ def test_only_what_is_gone_is_ignored() -> None:
         raise APIError("busy")
 
 
-def test_a_socket_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_socket_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
-    with pytest.raises(LabError, match=r"does not answer \(.*/none.sock: No such file or directory\); start it"):
+    with pytest.raises(
+        LabError,
+        match=r"does not answer \(.*/none.sock: No such file or directory\); start it",
+    ):
         connect()
 
 
@@ -58,7 +68,11 @@ class _Socket(HTTPServer):
 
 class _Engine(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = b"OK" if self.path.endswith("_ping") else json.dumps({"ApiVersion": "1.44"}).encode()
+        body = (
+            b"OK"
+            if self.path.endswith("_ping")
+            else json.dumps({"ApiVersion": "1.44"}).encode()
+        )
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -96,7 +110,10 @@ def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_where_nothing_is_installed(nothing: Path) -> None:
-    with pytest.raises(NoEngine, match=r"\(no container engine is installed\); install Docker or Podman, or choose"):
+    with pytest.raises(
+        NoEngine,
+        match=r"\(no container engine is installed\); install Docker or Podman, or choose",
+    ):
         connect()
 
 
@@ -104,27 +121,43 @@ def test_where_nothing_is_installed(nothing: Path) -> None:
 def test_a_rootless_engine_is_found(name: str, nothing: Path) -> None:
     with listening(nothing / "run" / name) as url:
         assert connect().api.base_url.startswith("http+")
-        assert engine.sockets()[1:3] == [f"{nothing}/run/docker.sock", f"{nothing}/run/podman/podman.sock"]
+        assert engine.sockets()[1:3] == [
+            f"{nothing}/run/docker.sock",
+            f"{nothing}/run/podman/podman.sock",
+        ]
         assert Path(url.removeprefix("unix://")).exists()
 
 
-def test_a_context_of_docker_is_taken_and_never_passed_over(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_of_docker_is_taken_and_never_passed_over(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "elsewhere")
-    with pytest.raises(NoEngine, match="docker has no context 'elsewhere'"), listening(nothing / "docker.sock"):
+    with (
+        pytest.raises(NoEngine, match="docker has no context 'elsewhere'"),
+        listening(nothing / "docker.sock"),
+    ):
         connect()
 
 
-def test_a_context_of_docker_is_asked(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_of_docker_is_asked(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DOCKER_CONTEXT", "elsewhere")
     with listening(nothing / "other.sock") as url:
-        told = {"Name": "elsewhere", "Metadata": {}, "Endpoints": {"docker": {"Host": url, "SkipTLSVerify": False}}}
+        told = {
+            "Name": "elsewhere",
+            "Metadata": {},
+            "Endpoints": {"docker": {"Host": url, "SkipTLSVerify": False}},
+        }
         place = nothing / "contexts/meta" / hashlib.sha256(b"elsewhere").hexdigest()
         place.mkdir(parents=True)
         (place / "meta.json").write_text(json.dumps(told))
         assert connect().ping()
 
 
-def test_a_refusal_names_the_group_and_the_way(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_names_the_group_and_the_way(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = nothing / "docker.sock"
     path.touch()
 
@@ -144,7 +177,9 @@ def test_a_refusal_names_the_group_and_the_way(nothing: Path, monkeypatch: pytes
         connect()
 
 
-def test_an_engine_that_is_named_answers(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_is_named_answers(
+    nothing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with listening(nothing / "named.sock") as url:
         monkeypatch.setenv("DOCKER_HOST", url)
         assert connect().ping()

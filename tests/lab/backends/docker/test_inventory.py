@@ -30,10 +30,15 @@ time.sleep(600)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(backend: DockerBackend, lab: Lab, number: int) -> None:
+def test_a_dead_owners_lab_is_cleaned_and_a_live_ones_is_spared(
+    backend: DockerBackend, lab: Lab, number: int
+) -> None:
     assert isinstance(lab, DockerLab)
     with subprocess.Popen(
-        [sys.executable, "-c", DYING], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-c", DYING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as p:
         assert p.stdout is not None
         name = p.stdout.readline().strip()

@@ -16,7 +16,9 @@ def test_a_full_mesh_must_fit_the_kernels_table(tmp_path):
     table.write_text("1024\n")
     assert neighbours_short(31, table) == ""
     reason = neighbours_short(32, table)
-    assert "32 nodes need 1056 neighbours, and this machine's kernel keeps 1024" in reason
+    assert (
+        "32 nodes need 1056 neighbours, and this machine's kernel keeps 1024" in reason
+    )
     assert "gc_thresh3=2112" in reason
 
 
@@ -34,7 +36,9 @@ def test_another_labs_subnet_is_passed_over_even_when_it_came_unseen(
     backend: DockerBackend, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if the other lab had been made between the look and our own try.
-    monkeypatch.setattr("impi.lab.backends.docker.lab_network.network_subnets", lambda client: [])
+    monkeypatch.setattr(
+        "impi.lab.backends.docker.lab_network.network_subnets", lambda client: []
+    )
     monkeypatch.setattr("impi.lab.backends.docker.lab_network.host_routes", list)
     taken = {lab.server.address.rpartition(".")[0], lab.server.address}
     other = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")

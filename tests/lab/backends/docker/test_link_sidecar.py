@@ -39,7 +39,9 @@ class Engine:
 
 
 def sidecars(engine: Engine) -> LinkSidecars:
-    where = NodeAccess(address="10.0.0.1", host="10.0.0.1", port=22, container="box", home="/")
+    where = NodeAccess(
+        address="10.0.0.1", host="10.0.0.1", port=22, container="box", home="/"
+    )
     return LinkSidecars(cast(DockerClient, engine), {"c0n0": where}, 0.0)
 
 
@@ -60,7 +62,10 @@ def test_a_node_that_waits_for_a_file_is_frozen_a_moment_later():
 @pytest.mark.parametrize("words", [(BUSY, "is not running"), ("is not running",)])
 def test_another_refusal_is_an_error_at_once(words):
     engine = Engine(*words)
-    with pytest.raises(LabError, match="c0n0 cannot be frozen: the container engine says: is not running"):
+    with pytest.raises(
+        LabError,
+        match="c0n0 cannot be frozen: the container engine says: is not running",
+    ):
         freeze(engine)
 
 

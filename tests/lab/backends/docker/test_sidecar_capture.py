@@ -55,7 +55,9 @@ def test_a_capture_holds_the_cell_and_nothing_else(lab: Lab) -> None:
         lab.begin_capture()
         listener = echo.start([lab.access.python, "-c", ECHO])
         first_line(listener)
-        done = run_on(sender, [lab.access.python, "-c", SEND, echo.address], timeout_s=DEADLINE_S)
+        done = run_on(
+            sender, [lab.access.python, "-c", SEND, echo.address], timeout_s=DEADLINE_S
+        )
         assert done.stdout == b"120000\n", done.stderr
         assert listener.wait(DEADLINE_S).code == 0
         captures = {capture.node: capture for capture in lab.end_capture()}
@@ -67,7 +69,11 @@ def test_a_capture_holds_the_cell_and_nothing_else(lab: Lab) -> None:
             assert seen[-1].endswith(capture.canaries[1])
             assert sum(b"impilab canary" in packet for packet in seen) == 2
             # Our own SSH is not in it.
-            assert not any(struct.pack(">H", 2222) in packet[34:38] for packet in seen if packet[23] == 6)
+            assert not any(
+                struct.pack(">H", 2222) in packet[34:38]
+                for packet in seen
+                if packet[23] == 6
+            )
         for name in ("c0n0", "c1n0"):
             octets = sum(len(p) for p in packets(captures[name].pcap) if b"MARKER" in p)
             assert octets > 2 * 120000
@@ -76,7 +82,11 @@ def test_a_capture_holds_the_cell_and_nothing_else(lab: Lab) -> None:
 
 
 def test_the_node_cannot_touch_its_capture(lab: Lab) -> None:
-    done = run_on(lab.server, ["sh", "-c", "rm -f /cap/server.pcap; : > /cap/server.pcap"], timeout_s=DEADLINE_S)
+    done = run_on(
+        lab.server,
+        ["sh", "-c", "rm -f /cap/server.pcap; : > /cap/server.pcap"],
+        timeout_s=DEADLINE_S,
+    )
     assert done.code != 0
     assert b"Read-only" in done.stderr
 
@@ -86,9 +96,14 @@ def test_a_dead_capture_is_the_labs_fault(backend: DockerBackend) -> None:
     try:
         lab.begin_capture()
         assert isinstance(lab, DockerLab)
-        sidecar = backend._client.containers.get(f"impilab-{lab.access.lab}-c1n0-capture")
+        sidecar = backend._client.containers.get(
+            f"impilab-{lab.access.lab}-c1n0-capture"
+        )
         sidecar.remove(force=True)
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(LabError, match="c1n0"):
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            pytest.raises(LabError, match="c1n0"),
+        ):
             patch.setattr("impi.lab.backends.capture.canary_tap.SEEN_S", 0.5)
             lab.end_capture()
     finally:

@@ -32,7 +32,9 @@ def program(checkout: Path, name: str, text: str) -> None:
 def run(checkout: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     env = {"PATH": str(checkout / "bin"), "TMPDIR": str(checkout), **environ}
     argv = ["/bin/sh", str(checkout / "ci/standin.sh"), "impilab/os:test"]
-    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        argv, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_without_packages_it_says_what_to_do(checkout: Path) -> None:
@@ -41,11 +43,15 @@ def test_without_packages_it_says_what_to_do(checkout: Path) -> None:
     assert "load debian:bookworm-slim into the engine" in done.stderr
 
 
-def test_the_image_gets_the_tag_that_was_asked_for_and_the_sources_that_were_named(checkout: Path) -> None:
+def test_the_image_gets_the_tag_that_was_asked_for_and_the_sources_that_were_named(
+    checkout: Path,
+) -> None:
     program(checkout, "newuidmap", "exit 0")
     program(checkout, "mmdebstrap", 'for word; do echo "mm $word" >&2; done')
     program(checkout, "docker", 'echo "docker $*"')
-    done = run(checkout, IMPILAB_APT_SOURCES="deb http://mirror.example/debian bookworm main")
+    done = run(
+        checkout, IMPILAB_APT_SOURCES="deb http://mirror.example/debian bookworm main"
+    )
     assert done.returncode == 0, done.stderr
     words = done.stderr.splitlines()
     assert words[-1] == "mm deb http://mirror.example/debian bookworm main"

@@ -16,5 +16,7 @@ def cluster() -> Iterator[StandIn]:
 
 
 @pytest.fixture(autouse=True)
-def configured(cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def configured(
+    cluster: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cluster.config(tmp_path)))

@@ -39,7 +39,9 @@ def await_that(holds: Callable[[], bool], what: Callable[[], object]) -> None:
 # -- placing
 
 
-def test_the_reaper_removes_the_lab_of_an_opener_that_is_killed(cluster: StandIn, tmp_path: Path) -> None:
+def test_the_reaper_removes_the_lab_of_an_opener_that_is_killed(
+    cluster: StandIn, tmp_path: Path
+) -> None:
     with subprocess.Popen([sys.executable, "-c", OPENER], cwd=tmp_path) as opener:
         await_that(lambda: len(cluster.left()) == 10, cluster.left)
         opener.kill()
@@ -55,7 +57,9 @@ def test_the_reaper_removes_the_lab_of_an_opener_that_is_killed(cluster: StandIn
 # -- the lab's end
 
 
-def test_a_lab_that_does_not_start_is_removed(cluster: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_that_does_not_start_is_removed(
+    cluster: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster.states["impilab/openmpi:1"] = ("ErrImageNeverPull", "it is not there")
     monkeypatch.setattr(KubernetesBackend, "images", lambda self, vendors: IMAGES)
     with pytest.raises(LabError, match="ErrImageNeverPull"):
@@ -75,12 +79,17 @@ def test_a_lab_that_does_not_start_is_removed(cluster: StandIn, monkeypatch: pyt
         ("spec", {"template": {"spec": {}}}, "'containers' is a required property"),
     ],
 )
-def test_the_stand_in_refuses_what_kubernetes_would(where: str, wrong: Object, said: str, cluster: StandIn) -> None:
+def test_the_stand_in_refuses_what_kubernetes_would(
+    where: str, wrong: Object, said: str, cluster: StandIn
+) -> None:
     pod = {"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]}
     job: Object = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"}}
     job["spec"] = {"template": {"spec": pod}}
     job[where] = {**job[where], **wrong}
-    url, token = f"{cluster.url}/apis/batch/v1/namespaces/{NAMESPACE}/jobs", {"authorization": f"Bearer {TOKEN}"}
+    url, token = (
+        f"{cluster.url}/apis/batch/v1/namespaces/{NAMESPACE}/jobs",
+        {"authorization": f"Bearer {TOKEN}"},
+    )
     # Not by its client, which refuses some of these itself.
     with pytest.raises(HTTPError) as refused:
         urlopen(Request(url, json.dumps(job).encode(), token), timeout=DEADLINE_S)
@@ -105,5 +114,7 @@ def test_the_doctor_tells_of_rights(cluster: StandIn) -> None:
 
 
 def test_names_that_only_begin_so_are_no_backend() -> None:
-    with pytest.raises(UsageError, match=r"ssh:FILE, swarm or kubernetes\[:NAMESPACE\]"):
+    with pytest.raises(
+        UsageError, match=r"ssh:FILE, swarm or kubernetes\[:NAMESPACE\]"
+    ):
         choose_backend("kubernetes2")

@@ -12,7 +12,9 @@ LABELS = {"lab": "A lab", "created": "100", "expires": "700"}
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "b"}
 
 
-@pytest.mark.parametrize(("lab", "key"), [("20261126T07-AB12-c0", "20261126t07-ab12-c0"), ("_x y_", "x-y")])
+@pytest.mark.parametrize(
+    ("lab", "key"), [("20261126T07-AB12-c0", "20261126t07-ab12-c0"), ("_x y_", "x-y")]
+)
 def test_a_name_is_one_that_objects_may_have(lab: str, key: str) -> None:
     assert key_of(lab) == key
 
@@ -23,7 +25,11 @@ def test_a_long_name_keeps_its_end_which_differs() -> None:
 
 def test_all_objects_are_what_the_schemas_ask() -> None:
     objects = Objects("A lab", LABELS, "Never")
-    for each in (objects.job("c0", "image"), objects.service("c0", OWNER), objects.secret({"host_key": "x"}, OWNER)):
+    for each in (
+        objects.job("c0", "image"),
+        objects.service("c0", OWNER),
+        objects.secret({"host_key": "x"}, OWNER),
+    ):
         kubernetes_validate.validate(each, VERSION, strict=True)
         assert each["metadata"]["annotations"]["org.impilab.lab"] == "A lab"
 
@@ -40,5 +46,9 @@ def test_a_pod_has_no_rights_and_only_the_keys_that_it_needs() -> None:
     assert pod["automountServiceAccountToken"] is False
     [container] = pod["containers"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    files = [mount["subPath"] for mount in container["volumeMounts"] if mount["name"] == "keys"]
+    files = [
+        mount["subPath"]
+        for mount in container["volumeMounts"]
+        if mount["name"] == "keys"
+    ]
     assert files == ["authorized_keys", "host_key"]

@@ -1,4 +1,4 @@
-"""Why a pod does not start, and what has become of one that ran."""
+"""The reason for a pod that does not start, and the state of one that ran."""
 
 from __future__ import annotations
 
@@ -18,16 +18,26 @@ from impi.lab.backends.kubernetes.pod_states import ending, runs, trouble
 @pytest.mark.parametrize(
     ("reason", "message"),
     [
-        ("ErrImageNeverPull", 'Container image "impilab/mpich:1" is not present with pull policy of Never'),
+        (
+            "ErrImageNeverPull",
+            'Container image "impilab/mpich:1" is not present with pull policy of Never',
+        ),
         ("ImagePullBackOff", 'Back-off pulling image "impilab/mpich:1"'),
-        ("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"),
+        (
+            "CreateContainerConfigError",
+            "container has runAsNonRoot and image will run as root",
+        ),
     ],
 )
-def test_a_container_that_cannot_start_is_told(reason: str, message: str, cluster: StandIn, tmp_path: Path) -> None:
+def test_a_container_that_cannot_start_is_told(
+    reason: str, message: str, cluster: StandIn, tmp_path: Path
+) -> None:
     cluster.states["impilab/mpich:1"] = (reason, message)
-    cure = "(bring the image to each worker|'kubectl describe pod' may tell more)"
+    cure = "(bring the image to each worker|'kubectl describe pod' may show more)"
     pod = r"pod impilab-20261126t070000-ab12-c0ffee-client0-\w{5}"
-    with pytest.raises(LabError, match=f"^{pod} does not run: {reason}: {re.escape(message)}; {cure}"):
+    with pytest.raises(
+        LabError, match=f"^{pod} does not run: {reason}: {re.escape(message)}; {cure}"
+    ):
         jobs(tmp_path).start(NODES, IMAGES)
 
 
@@ -38,17 +48,28 @@ def test_the_fate_of_a_pod_is_told(cluster: StandIn, tmp_path: Path) -> None:
     cluster.evict(evicted)
     cluster.drain(drained)
     assert re.fullmatch(
-        rf"; pod {evicted} on worker worker-\d: Evicted: The node was low on resource: memory.", placed.fate("client0")
+        rf"; pod {evicted} on worker worker-\d: Evicted: The node was low on resource: memory.",
+        placed.fate("client0"),
     )
-    assert re.fullmatch(rf"; pod {drained} on worker worker-\d: it is gone: deleted .* drained", placed.fate("client1"))
+    assert re.fullmatch(
+        rf"; pod {drained} on worker worker-\d: it is gone: deleted .* drained",
+        placed.fate("client1"),
+    )
     cluster.close()
     assert "the cluster's API does not answer" in placed.fate("server")
 
 
 def pod(phase: str, deleted: str = "", **status: object) -> Any:
-    told = {"container_statuses": None, "conditions": None, "reason": None, "message": None, **status}
+    told = {
+        "container_statuses": None,
+        "conditions": None,
+        "reason": None,
+        "message": None,
+        **status,
+    }
     return SimpleNamespace(
-        status=SimpleNamespace(phase=phase, **told), metadata=SimpleNamespace(deletion_timestamp=deleted)
+        status=SimpleNamespace(phase=phase, **told),
+        metadata=SimpleNamespace(deletion_timestamp=deleted),
     )
 
 
@@ -62,7 +83,10 @@ def test_a_pod_runs_once_it_has_its_address() -> None:
 def test_of_a_pod_that_ends_the_first_reason_is_told() -> None:
     ended = SimpleNamespace(reason="OOMKilled", message="", exit_code=137)
     container = SimpleNamespace(state=SimpleNamespace(waiting=None, terminated=ended))
-    assert ending(pod("Failed", container_statuses=[container])) == "OOMKilled: exit code 137"
+    assert (
+        ending(pod("Failed", container_statuses=[container]))
+        == "OOMKilled: exit code 137"
+    )
     assert ending(pod("Running", deleted="now")) == "it is being deleted"
     assert ending(pod("Succeeded")) == "it is Succeeded"
     assert trouble(pod("Pending")) is None

@@ -1,4 +1,4 @@
-"""What a sweep is asked for, and a process that it finds."""
+"""A request for a sweep, and a process that the sweep finds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,16 @@ def mark() -> str:
 @pytest.fixture
 def spec(mark: str) -> Spec:
     known = [path.name for path in Path("/dev/shm").iterdir()]
-    return Spec(uid=os.getuid(), spare=[], mark=mark, ports=[], prefix="127.126.", known=known, folders=[])
+    return Spec(
+        uid=os.getuid(),
+        spare=[],
+        mark=mark,
+        ports=[],
+        prefix="127.126.",
+        known=known,
+        others=[],
+        folders=[],
+    )
 
 
 @pytest.fixture
@@ -30,7 +39,10 @@ def marked(mark: str) -> Iterator[subprocess.Popen[bytes]]:
     name, _, value = mark.partition("=")
     program = "import time; print(flush=True); time.sleep(600)"
     with subprocess.Popen(
-        [sys.executable, "-c", program], env={name: value}, stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", program],
+        env={name: value},
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

@@ -1,4 +1,4 @@
-"""Which labs are meant by clean, and one that does not go."""
+"""The labs that clean chooses, and one that cannot be removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class StuckInventory:
         self.labs = ["one", "stuck", "two"]
 
     def find(self) -> list[LabSeen]:
-        return [lab_seen(lab, {"created": "1"}, [f"network {lab}"]) for lab in self.labs]
+        return [
+            lab_seen(lab, {"created": "1"}, [f"network {lab}"]) for lab in self.labs
+        ]
 
     def remove(self, seen: LabSeen) -> list[str]:
         if seen.lab == "stuck":
@@ -51,7 +53,13 @@ def test_one_that_does_not_go_is_told_and_keeps_no_other():
     ],
 )
 def test_conditions_narrow_what_is_meant(choice, picked):
-    labels = {"run": "r", "name": "", "user": "alice", "owner": "x/y/99999999/1", "created": "1000"}
+    labels = {
+        "run": "r",
+        "name": "",
+        "user": "alice",
+        "owner": "x/y/99999999/1",
+        "created": "1000",
+    }
     assert choice.picks(lab_seen("l", labels, ())) == picked
 
 

@@ -31,14 +31,18 @@ def test_whoever_listens_at_the_name_holds_the_lab(lab: str) -> None:
 
 
 @pytest.mark.parametrize("before", [b"\n", b"\n ", b"\n1 2 3 4 5 6 7", b"\xff\n"])
-def test_a_line_break_in_a_strangers_name_holds_nothing_and_ends_nothing(lab: str, before: bytes) -> None:
+def test_a_line_break_in_a_strangers_name_holds_nothing_and_ends_nothing(
+    lab: str, before: bytes
+) -> None:
     with listener(before + b" @" + held_labs.holding_name(lab).encode()):
         assert not held_labs.is_held(lab)
         with listener(held_labs.holding_name(lab).encode()):
             assert held_labs.is_held(lab)
 
 
-@pytest.mark.parametrize("answer", [b"[" * 100_000 + b"\n", b"\xff\n", b"{}\n", b"", b"x" * (2 << 20)])
+@pytest.mark.parametrize(
+    "answer", [b"[" * 100_000 + b"\n", b"\xff\n", b"{}\n", b"", b"x" * (2 << 20)]
+)
 def test_what_a_stranger_answers_is_no_answer(lab: str, answer: bytes) -> None:
     with listener(held_labs.holding_name(lab).encode()) as stranger:
 

@@ -1,4 +1,4 @@
-"""What all backends do: tidy up once, and close what is open at the end."""
+"""The common duties of backends: tidy up once, and close open labs at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ class Inventory:
     def find(self) -> list[LabSeen]:
         self.looks += 1
         later = str(int(time.time() + 1000))
-        return [lab_seen(lab, {"expires": at}, ()) for lab, at in (("stuck", "1"), ("over", "1"), ("not", later))]
+        return [
+            lab_seen(lab, {"expires": at}, ())
+            for lab, at in (("stuck", "1"), ("over", "1"), ("not", later))
+        ]
 
     def remove(self, seen: LabSeen) -> list[str]:
         if seen.lab == "stuck":
@@ -53,7 +56,9 @@ def test_what_cannot_be_is_said_before_anything_is_done() -> None:
 
 def test_open_labs_are_closed_at_the_end_and_one_that_fails_keeps_no_other() -> None:
     backend = FakeBackend()
-    labs: list[Any] = [backend.open(["pure"], parse_topology("1x1"), run="r") for _ in range(3)]
+    labs: list[Any] = [
+        backend.open(["pure"], parse_topology("1x1"), run="r") for _ in range(3)
+    ]
 
     def fails() -> None:
         raise LabError("no engine answers")
@@ -69,8 +74,12 @@ def test_open_labs_are_closed_at_the_end_and_one_that_fails_keeps_no_other() -> 
 def test_what_the_place_does_not_give_is_said() -> None:
     opener = LabOpener("fake", "a swarm", Inventory())
     access = FakeBackend().open(["pure"], parse_topology("1x1"), run="r").access
-    with pytest.raises(LabError, match=f"lab {access.lab} on a swarm has ended with its opener"):
+    with pytest.raises(
+        LabError, match=f"lab {access.lab} on a swarm has ended with its opener"
+    ):
         opener.attach(access)
-    with pytest.raises(LabError, match="the network of a swarm is not the lab's to change"):
+    with pytest.raises(
+        LabError, match="the network of a swarm is not the lab's to change"
+    ):
         opener.network(access)
     assert opener.logs(access, "c0n0") == ""

@@ -17,7 +17,10 @@ def test_we_live() -> None:
 def test_a_process_that_has_ended_does_not() -> None:
     program = "from impi.lab.backends.lifecycle import ownership; print(ownership.myself(), flush=True); input()"
     with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         label = process.stdout.readline().strip()
@@ -34,7 +37,9 @@ def test_another_process_with_the_same_number_is_not_the_owner() -> None:
 
 def test_after_a_reboot_nobody_lives() -> None:
     _, namespace, pid, started = ownership.myself().split("/")
-    assert not ownership.is_live(f"00000000-0000-0000-0000-000000000000/{namespace}/{pid}/{started}")
+    assert not ownership.is_live(
+        f"00000000-0000-0000-0000-000000000000/{namespace}/{pid}/{started}"
+    )
 
 
 def test_where_we_cannot_look_it_is_spared() -> None:

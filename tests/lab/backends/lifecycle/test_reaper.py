@@ -27,12 +27,31 @@ REQUESTS = [(1, -1), (3, -1), (7, -1), (17, -1), (19, -1), (23, -1), (28, -1)]
 MIDST = [(1, 1), (5, 10), (12, 40), (23, 30)]
 
 
-def die(backend: str, folder: Path, moment: object, delay_ms: float, reaper: str, ttl_s: float = 600) -> str:
+def die(
+    backend: str,
+    folder: Path,
+    moment: object,
+    delay_ms: float,
+    reaper: str,
+    ttl_s: float = 600,
+) -> str:
     """The name of the run that was killed."""
     run = f"dying-{secrets.token_hex(4)}"
     script = Path(dying.__file__)
-    argv = [sys.executable, str(script), backend, run, str(folder), str(moment), str(delay_ms), reaper, str(ttl_s)]
-    process = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    argv = [
+        sys.executable,
+        str(script),
+        backend,
+        run,
+        str(folder),
+        str(moment),
+        str(delay_ms),
+        reaper,
+        str(ttl_s),
+    ]
+    process = subprocess.run(
+        argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
     assert process.returncode == -signal.SIGKILL, process.stderr
     return run
 
@@ -82,10 +101,16 @@ def test_the_reaper_leaves_nothing_on_loopback(temp, point):
 
 @pytest.mark.docker
 @pytest.mark.parametrize(("request_number", "delay_ms"), MIDST)
-def test_the_reaper_leaves_nothing_on_an_engine(docker, tmp_path, request_number, delay_ms):
+def test_the_reaper_leaves_nothing_on_an_engine(
+    docker, tmp_path, request_number, delay_ms
+):
     """Killed while the engine is at work on a request, which it then finishes."""
     run = die("docker", tmp_path, request_number, delay_ms, "lives")
-    reapers = [path.parent for path in Path("/proc").glob("[0-9]*/cmdline") if keeps(path, tmp_path)]
+    reapers = [
+        path.parent
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if keeps(path, tmp_path)
+    ]
     assert wait_until(lambda: not any(path.exists() for path in reapers))
     assert left(docker, run) == []
 
@@ -100,9 +125,13 @@ def test_a_reaper_ends_with_an_owner_that_ends_well(temp):
 
 
 @pytest.mark.docker
-def test_containers_end_by_themselves_and_the_next_run_removes_the_rest(docker, tmp_path):
+def test_containers_end_by_themselves_and_the_next_run_removes_the_rest(
+    docker, tmp_path
+):
     """Nobody cleans, and nobody lives who could."""
     run = die("docker", tmp_path, "open", 0, "dies", ttl_s=30)
-    assert wait_until(lambda: not any(part.startswith("container ") for part in left(docker, run)))
+    assert wait_until(
+        lambda: not any(part.startswith("container ") for part in left(docker, run))
+    )
     DockerBackend().open(["pure", "pure"], TWO, run="next").close()
     assert left(docker, run) == []

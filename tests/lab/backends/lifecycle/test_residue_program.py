@@ -1,4 +1,4 @@
-"""What the sweep sees on this machine."""
+"""The sweep's findings on this machine, by its program."""
 
 from __future__ import annotations
 
@@ -59,12 +59,17 @@ def test_a_listener_of_another_lab_or_user_is_theirs(spec: Spec, mark: str) -> N
             port = int(process.stdout.readline())
             seen, of_others = sweep(spec), sweep({**spec, "uid": os.getuid() + 1})
             process.kill()
-        assert [line for line in seen if line.startswith("listener ")] == [f"listener 127.126.3.2 port {port}"] * found
+        assert [line for line in seen if line.startswith("listener ")] == [
+            f"listener 127.126.3.2 port {port}"
+        ] * found
         assert of_others == []
 
 
 def test_listeners_on_every_address_and_on_ipv6(spec: Spec) -> None:
-    with socket.create_server(("::1", 0), family=socket.AF_INET6) as six, socket.create_server(("0.0.0.0", 0)) as four:
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
+        socket.create_server(("0.0.0.0", 0)) as four,
+    ):
         found = sweep({**spec, "prefix": ""})
         assert f"listener ::1 port {six.getsockname()[1]}" in found
         assert f"listener 0.0.0.0 port {four.getsockname()[1]}" in found
@@ -78,7 +83,12 @@ def test_a_segment_counts_unless_somebody_else_uses_it(spec: Spec) -> None:
         assert f"segment /dev/shm/{name}" not in sweep(spec)
         segment.close()
         assert f"segment /dev/shm/{name}" in sweep(spec)
-        assert f"segment /dev/shm/{name}" not in sweep({**spec, "known": [*spec["known"], name]})
+        assert f"segment /dev/shm/{name}" not in sweep(
+            {**spec, "known": [*spec["known"], name]}
+        )
+        assert f"segment /dev/shm/{name}" not in sweep(
+            {**spec, "others": [OURS.removeprefix("/dev/shm/")]}
+        )
     finally:
         segment.unlink()
 
@@ -97,6 +107,9 @@ def test_what_somebody_starts_from_outside_is_no_leftover(monkeypatch):
     monkeypatch.setattr(
         residue_program,
         "_read",
-        lambda path: b"%s (x y) S %d" % (path.split("/")[2].encode(), parents[int(path.split("/")[2])]),
+        lambda path: (
+            b"%s (x y) S %d"
+            % (path.split("/")[2].encode(), parents[int(path.split("/")[2])])
+        ),
     )
     assert [pid for pid in parents if residue_program._of_a_visitor(pid)] == [30, 31]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import signal
 import socket
 from pathlib import Path
@@ -40,15 +41,34 @@ def test_labs_at_a_time_do_not_share_addresses(temp: Path, lab: Lab) -> None:
 
 
 def test_the_environment_is_enough_for_impi(lab: Lab) -> None:
-    argv = [lab.access.python, "-c", "import impi, os; print(impi.__file__); print(sorted(os.environ))"]
-    done = run_on(lab.clients[1][0], argv, env=lab.access.environment["c1n0"], timeout_s=DEADLINE_S)
+    argv = [
+        lab.access.python,
+        "-c",
+        "import impi, os; print(impi.__file__); print(sorted(os.environ))",
+    ]
+    done = run_on(
+        lab.clients[1][0],
+        argv,
+        env=lab.access.environment["c1n0"],
+        timeout_s=DEADLINE_S,
+    )
     assert done.code == 0, done.stderr
     names = eval(done.stdout.decode().splitlines()[1])
-    ours = {"HOME", "PATH", "PYTHONPATH", "LANG", "TMPDIR", "IMPILAB_LAB", "IMPI_VENDORS"}
+    ours = {
+        "HOME",
+        "PATH",
+        "PYTHONPATH",
+        "LANG",
+        "TMPDIR",
+        "IMPILAB_LAB",
+        "IMPI_VENDORS",
+    }
     assert set(names) <= ours | {"PWD", "LC_CTYPE"}
 
 
-def test_prefixes_of_vendors(temp: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_prefixes_of_vendors(
+    temp: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/mpiexec").touch()
     monkeypatch.setenv("IMPI_PREFIX_MPICH", str(tmp_path))
@@ -60,15 +80,30 @@ def test_prefixes_of_vendors(temp: Path, monkeypatch: pytest.MonkeyPatch, tmp_pa
         lab.close()
 
 
-def test_a_sweep_spares_what_goes_away_by_itself(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_spares_what_goes_away_by_itself(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another lab's job begins and ends while this one looks, again and again."""
     looks = iter([["segment one"], ["segment two"], ["segment one", "segment three"]])
     monkeypatch.setattr(lab, "_look", lambda: next(looks))
     assert lab.residue() == []
     assert next(looks) == ["segment one", "segment three"]
     seen: list[str] = []
-    monkeypatch.setattr(lab, "_look", lambda: [*seen, "process 7 sleep", seen.append(f"segment {len(seen)}")][:-1])
+    monkeypatch.setattr(
+        lab,
+        "_look",
+        lambda: [*seen, "process 7 sleep", seen.append(f"segment {len(seen)}")][:-1],
+    )
     assert lab.residue() == ["process 7 sleep"]
+
+
+def test_a_sweep_spares_segments_of_libraries_that_the_lab_has_not(lab: Lab) -> None:
+    segment = Path(f"/dev/shm/mpich_shm_{secrets.token_hex(8)}")
+    segment.touch()
+    try:
+        assert not [line for line in lab.residue() if segment.name in line]
+    finally:
+        segment.unlink()
 
 
 def test_a_sweep_finds_what_a_cell_left(lab: Lab) -> None:
@@ -119,4 +154,7 @@ def test_where_processes_stand_is_seen_from_outside(lab: Lab) -> None:
     if any("ermission" in note for note in stacks.notes):
         pytest.skip(f"this user may not trace processes: {stacks.notes[0]}")
     assert stacks.notes == ()
-    assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c0n0"][pid]] == ["deep", "<module>"]
+    assert [frame.rpartition(" in ")[2] for frame in stacks.frames["c0n0"][pid]] == [
+        "deep",
+        "<module>",
+    ]

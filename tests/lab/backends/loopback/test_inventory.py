@@ -14,7 +14,9 @@ from impi.lab.backends.loopback.backend import LoopbackBackend
 from impi.lab.nodes.interface import Lab
 
 
-def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp: Path) -> None:
+def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(
+    temp: Path,
+) -> None:
     program = (
         "import sys, tempfile, time; tempfile.tempdir = sys.argv[1]\n"
         "from impi.lab.backends.loopback.backend import LoopbackBackend\n"
@@ -40,7 +42,9 @@ def test_a_dead_orchestrator_leaves_no_process_and_clean_removes_its_folder(temp
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not Path(f"/proc/{pid}").exists()
-    assert [f.subject for f in backend.doctor() if not f.ok and f.subject == "leftovers"] == ["leftovers"]
+    assert [
+        f.subject for f in backend.doctor() if not f.ok and f.subject == "leftovers"
+    ] == ["leftovers"]
     assert clean(backend.inventory, Choice(older_than_s=3600)) == []
     assert clean(backend.inventory, Choice()) == [f"folder {folder}"]
     assert list(temp.iterdir()) == []

@@ -15,9 +15,15 @@ from impi.lab.nodes.interface import Lab, run_on
 
 
 def test_run(lab: Lab) -> None:
-    done = run_on(lab.clients[0][0], ["sh", "-c", "pwd; echo $HOME; exit 2"], timeout_s=DEADLINE_S)
+    done = run_on(
+        lab.clients[0][0], ["sh", "-c", "pwd; echo $HOME; exit 2"], timeout_s=DEADLINE_S
+    )
     home = lab.access.environment["c0n0"]["HOME"]
-    assert (done.code, done.stdout.decode().split(), done.leftovers) == (2, [home, home], ())
+    assert (done.code, done.stdout.decode().split(), done.leftovers) == (
+        2,
+        [home, home],
+        (),
+    )
 
 
 def test_files_go_with_the_lab(lab: Lab, tmp_path: Path) -> None:
@@ -41,7 +47,9 @@ def test_a_command_has_the_mark_of_its_lab_whatever_it_asks_for(tmp_path: Path) 
         env = {"IMPILAB_LAB": "mine", "PATH": os.defpath}
         node = LoopbackNode("c0n0", "127.77.1.1", tmp_path, env, commands)
         asked = {"IMPILAB_LAB": "another", "OWN": "x"}
-        done = node.start(["/bin/sh", "-c", "echo $IMPILAB_LAB $OWN; pwd"], env=asked).wait(DEADLINE_S)
+        done = node.start(
+            ["/bin/sh", "-c", "echo $IMPILAB_LAB $OWN; pwd"], env=asked
+        ).wait(DEADLINE_S)
         assert done.stdout.decode().split() == ["mine", "x", str(tmp_path)]
     finally:
         commands.close()

@@ -1,4 +1,4 @@
-"""What backends share that place nodes: whom they support, and images that are built once."""
+"""Backends that place nodes: the vendors that they support, and images that are built once."""
 
 from __future__ import annotations
 
@@ -41,10 +41,16 @@ class Backend(PlacedBackend):
         ("2x2+1x2", ["mpich", "pure"], "on a place each client has one node"),
         ("1x2+1x2", ["mpich", "lam"], "lam needs what only --backend docker has"),
         ("1x2+1x2", ["pure", "remote"], "remote needs what only --backend docker has"),
-        ("1x2+1x2", ["pure@s390x", "pure"], "pure@s390x needs what only --backend docker has"),
+        (
+            "1x2+1x2",
+            ["pure@s390x", "pure"],
+            "pure@s390x needs what only --backend docker has",
+        ),
     ],
 )
-def test_clients_have_one_node_each_and_a_library_of_ours(topology: str, vendors: list[str], why: str) -> None:
+def test_clients_have_one_node_each_and_a_library_of_ours(
+    topology: str, vendors: list[str], why: str
+) -> None:
     assert Backend().supports(parse_topology(topology), vendors).startswith(why)
     assert bool(Backend().supports(parse_topology(topology), vendors)) == bool(why)
 
@@ -60,4 +66,4 @@ def test_images_are_those_of_the_vendors_and_of_the_server() -> None:
     backend = Backend()
     backend.prepare(["mpich", "mpich", "remote"])
     assert backend.asked == [["mpich", "pure"]]
-    assert backend.no_machine("s390x") == "the nodes of a place are no s390x"
+    assert backend.no_machine("s390x") == "the nodes of a place are not of type s390x"

@@ -22,17 +22,31 @@ def test_each_lab_has_keys_of_its_own_that_only_we_can_read(tmp_path: Path) -> N
     assert login.key.stat().st_mode & 0o077 == 0
     assert login.files["authorized_keys"] != other.files["authorized_keys"]
     assert login.key.read_text() not in login.files.values()
-    host = login.host("client0", "mpich", address="10.0.0.1", ssh="192.0.2.1", port=3000)
-    assert (host.user, host.key, host.host_key) == ("mpi", str(login.key), login.host_key)
+    host = login.host(
+        "client0", "mpich", address="10.0.0.1", ssh="192.0.2.1", port=3000
+    )
+    assert (host.user, host.key, host.host_key) == (
+        "mpi",
+        str(login.key),
+        login.host_key,
+    )
     assert host.vendors == {"mpich": "/opt/mpi/mpich"}
-    assert login.host("server", "pure", address="10.0.0.2", ssh="192.0.2.1", port=3001).vendors == {"pure": ""}
+    assert login.host(
+        "server", "pure", address="10.0.0.2", ssh="192.0.2.1", port=3001
+    ).vendors == {"pure": ""}
 
 
 class Full:
     """A place without room."""
 
-    def start(self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]) -> list[Host]:
-        assert list(nodes) == [("server", "pure"), ("client0", "mpich"), ("client1", "pure")]
+    def start(
+        self, nodes: Sequence[tuple[str, str]], images: Mapping[str, str]
+    ) -> list[Host]:
+        assert list(nodes) == [
+            ("server", "pure"),
+            ("client0", "mpich"),
+            ("client1", "pure"),
+        ]
         raise LabError("there is no room")
 
     def fate(self, node: str) -> str:
@@ -53,14 +67,20 @@ class Inventory:
         return []
 
 
-def test_nothing_stays_of_a_lab_that_is_not_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_stays_of_a_lab_that_is_not_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     reapers: list[str] = []
     monkeypatch.setattr(module, "reaper_of", reapers.append)
     access = lease("swarm", "r", ["mpich", "pure"], parse_topology("1x1+1x1"), Terms())
     inventory, keys = Inventory(access.lab), list[Path]()
 
     def placing(lab: str, labels: Mapping[str, str], login: Login) -> Full:
-        assert (lab, labels["parties"], labels["name"]) == (access.lab, "mpich+pure", "mine")
+        assert (lab, labels["parties"], labels["name"]) == (
+            access.lab,
+            "mpich+pure",
+            "mine",
+        )
         keys.append(login.key)
         return Full()
 

@@ -37,7 +37,7 @@ DEADLINE_S = 30.0
 LIMITS = Limits(server=20, start=60, cell=60, grace=2)
 RIGHTS = ("NET_RAW", "SETUID", "SETGID")
 AS_ROOT = "int setuid(), setgid(), execvp(); int main(int c, char **v) { setgid(0); setuid(0); execvp(v[1], v + 1); }"
-"""What sudo does, so that nobody has to install it."""
+"""A stand-in for sudo, so that you need not install it."""
 CAPTURE = "/usr/local/bin/as-root /usr/bin/tcpdump"
 HAS = {"alpha": "mpich = '/opt/mpi/mpich'", "beta": "pure = ''", "gamma": "pure = ''"}
 
@@ -58,17 +58,24 @@ class Hosts:
             rows.append(
                 f"[hosts.{name}]\naddress = '{address}'\nssh = '{address}:2222'\nuser = 'mpi'\nkey = '{key}'\n"
                 f"host_key = '{self.host_key.public}'\npython = '/opt/impi/venv/bin/python'\n"
-                f"vendors = {{ {HAS[name]} }}\n" + (f"capture = '{CAPTURE}'\n" if name in captured else "")
+                f"vendors = {{ {HAS[name]} }}\n"
+                + (f"capture = '{CAPTURE}'\n" if name in captured else "")
             )
         (path := folder / "hosts.toml").write_text("\n".join(rows))
         return path
 
     def tcpdumps(self) -> list[str]:
-        return [name for name, each in self.containers.items() if each.exec_run(["pgrep", "-x", "tcpdump"]).output]
+        return [
+            name
+            for name, each in self.containers.items()
+            if each.exec_run(["pgrep", "-x", "tcpdump"]).output
+        ]
 
     def left(self) -> list[str]:
         folders = [
-            name for name, each in self.containers.items() if b"impilab-" in each.exec_run(["ls", "/tmp"]).output
+            name
+            for name, each in self.containers.items()
+            if b"impilab-" in each.exec_run(["ls", "/tmp"]).output
         ]
         return [*self.tcpdumps(), *folders]
 
@@ -110,7 +117,9 @@ def hosts() -> Iterator[Hosts]:
             container.put_archive("/", contents(found.key, found.host_key, {}))
             container.put_archive("/usr/local/bin", program())
             container.start()
-            build = "cd /usr/local/bin && gcc -w as-root.c -o as-root && chmod 4755 as-root"
+            build = (
+                "cd /usr/local/bin && gcc -w as-root.c -o as-root && chmod 4755 as-root"
+            )
             done = container.exec_run(["sh", "-c", build], user="0")
             assert done.exit_code == 0, done.output
             container.reload()
@@ -138,7 +147,11 @@ def test_cells_pass_in_full_where_all_hosts_capture(
     assert code == 0, out
     assert "self-reported" not in out
     for record in records(runs):
-        assert (record["result"], record["self_reported"], record["unseen"]) == ("pass", False, [])
+        assert (record["result"], record["self_reported"], record["unseen"]) == (
+            "pass",
+            False,
+            [],
+        )
     hosts.until_clean()
 
 
@@ -146,21 +159,40 @@ def test_the_hosts_that_could_not_be_seen_are_named(
     hosts: Hosts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, runs = hosts.file(tmp_path, "alpha", "gamma"), tmp_path / "runs"
-    code = main(["run", "--backend", f"ssh:{path}", "--runs", str(runs), "p2p.ring/mpich+pure/1x2+1x2"])
+    code = main(
+        [
+            "run",
+            "--backend",
+            f"ssh:{path}",
+            "--runs",
+            str(runs),
+            "p2p.ring/mpich+pure/1x2+1x2",
+        ]
+    )
     out = capsys.readouterr().out
     assert code == 0, out
-    assert "self-reported: nobody captures on beta, so what crossed was not seen in full" in out
+    assert (
+        "self-reported: packets of beta were not captured, so the lab has not seen all messages"
+        in out
+    )
     [record] = records(runs)
     assert (record["self_reported"], record["unseen"]) == (True, ["beta"])
-    assert sorted(each.name for each in runs.glob("*-*/cells/*/*.pcap")) == ["c0n0.pcap", "server.pcap"]
+    assert sorted(each.name for each in runs.glob("*-*/cells/*/*.pcap")) == [
+        "c0n0.pcap",
+        "server.pcap",
+    ]
     hosts.until_clean()
 
 
 def test_what_only_captures_can_see_is_seen(hosts: Hosts, tmp_path: Path) -> None:
     cell = Cell(CASES["p2p.ring"], ("pure", "mpich"), parse_topology("1x2+1x2"))
-    lab = SshBackend(str(hosts.file(tmp_path, *HAS))).open(cell.vendors, cell.topology, run="captured")
+    lab = SshBackend(str(hosts.file(tmp_path, *HAS))).open(
+        cell.vendors, cell.topology, run="captured"
+    )
     try:
-        seen = run_cell(prepare(lab, "captured"), cell, LIMITS, threading.Event(), SENDS_NOTHING)
+        seen = run_cell(
+            prepare(lab, "captured"), cell, LIMITS, threading.Event(), SENDS_NOTHING
+        )
     finally:
         lab.close()
     verdict = judge_cell(cell, seen)
@@ -180,20 +212,28 @@ time.sleep(600)
 """
 
 
-def test_nothing_is_left_of_an_opener_that_is_killed(hosts: Hosts, tmp_path: Path) -> None:
+def test_nothing_is_left_of_an_opener_that_is_killed(
+    hosts: Hosts, tmp_path: Path
+) -> None:
     argv = [sys.executable, "-c", KILLED, str(hosts.file(tmp_path, *HAS))]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as opener:
         assert opener.stdout is not None
         assert opener.stdout.readline() == b"begun\n"
         assert hosts.tcpdumps() == ["alpha", "beta", "gamma"]
-        told = hosts.containers["alpha"].exec_run(["pkill", "-x", "tcpdump"], user="mpi")
+        told = hosts.containers["alpha"].exec_run(
+            ["pkill", "-x", "tcpdump"], user="mpi"
+        )
         assert b"not permitted" in told.output
         opener.kill()
     hosts.until_clean()
 
 
-def test_nothing_is_left_where_the_program_around_tcpdump_is_killed(hosts: Hosts, tmp_path: Path) -> None:
-    lab = SshBackend(str(hosts.file(tmp_path, *HAS))).open(["pure", "mpich"], parse_topology("1x1+1x1"), run="killed")
+def test_nothing_is_left_where_the_program_around_tcpdump_is_killed(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    lab = SshBackend(str(hosts.file(tmp_path, *HAS))).open(
+        ["pure", "mpich"], parse_topology("1x1+1x1"), run="killed"
+    )
     try:
         lab.begin_capture()
         for container in hosts.containers.values():
@@ -214,9 +254,14 @@ def test_nothing_is_left_where_the_program_around_tcpdump_is_killed(hosts: Hosts
 def test_a_host_without_the_right_is_named(hosts: Hosts, tmp_path: Path) -> None:
     path = hosts.file(tmp_path, *HAS)
     path.write_text(path.read_text().replace(CAPTURE, "tcpdump"))
-    lab = SshBackend(str(path)).open(["pure", "mpich"], parse_topology("1x1+1x1"), run="refused")
+    lab = SshBackend(str(path)).open(
+        ["pure", "mpich"], parse_topology("1x1+1x1"), run="refused"
+    )
     try:
-        with pytest.raises(LabError, match=r"host \w+: .*tcpdump said: .*permi.*'tcpdump -i any' must work there"):
+        with pytest.raises(
+            LabError,
+            match=r"host \w+: .*tcpdump said: .*permi.*'tcpdump -i any' must work there",
+        ):
             lab.begin_capture()
     finally:
         lab.close()

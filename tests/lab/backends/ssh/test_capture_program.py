@@ -16,7 +16,9 @@ DEADLINE_S = 30.0
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
-def test_what_captures_ends_although_nobody_may_signal_it(tmp_path: Path, end: signal.Signals) -> None:
+def test_what_captures_ends_although_nobody_may_signal_it(
+    tmp_path: Path, end: signal.Signals
+) -> None:
     """Such as root's tcpdump: it ends by its terminal alone."""
     deaf = (
         "import os, signal, sys, time\n"
@@ -26,7 +28,17 @@ def test_what_captures_ends_although_nobody_may_signal_it(tmp_path: Path, end: s
         "while True: time.sleep(600)\n"
     )
     path, where = tmp_path / "file.pcap", tmp_path / "pid"
-    argv = [sys.executable, "-I", "-S", capture_program.__file__, str(path), "600", sys.executable, "-c", deaf]
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        capture_program.__file__,
+        str(path),
+        "600",
+        sys.executable,
+        "-c",
+        deaf,
+    ]
     with subprocess.Popen([*argv, str(where)], stderr=subprocess.PIPE) as program:
         until = time.monotonic() + DEADLINE_S
         while not (where.exists() and where.read_text()):
@@ -36,7 +48,10 @@ def test_what_captures_ends_although_nobody_may_signal_it(tmp_path: Path, end: s
         program.send_signal(end)
         said = program.communicate(timeout=DEADLINE_S)[1]
     pid = int(where.read_text())
-    while Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes():
+    while (
+        Path(f"/proc/{pid}/cmdline").exists()
+        and Path(f"/proc/{pid}/cmdline").read_bytes()
+    ):
         assert time.monotonic() < until + DEADLINE_S
         time.sleep(0.01)
     if end == signal.SIGTERM:
@@ -45,13 +60,32 @@ def test_what_captures_ends_although_nobody_may_signal_it(tmp_path: Path, end: s
 
 
 def test_it_ends_after_its_time(tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-S", capture_program.__file__, str(tmp_path / "file"), "0.1", "sleep", "600"]
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        capture_program.__file__,
+        str(tmp_path / "file"),
+        "0.1",
+        "sleep",
+        "600",
+    ]
     subprocess.run(argv, timeout=DEADLINE_S, check=False)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    argv = [sys.executable, "-I", "-S", capture_program.__file__, str(tmp_path / "file"), "600", "no-tcpdump"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
+    argv = [
+        sys.executable,
+        "-I",
+        "-S",
+        capture_program.__file__,
+        str(tmp_path / "file"),
+        "600",
+        "no-tcpdump",
+    ]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
     assert done.stderr == "no-tcpdump: No such file or directory\n"
     assert list(tmp_path.iterdir()) == []

@@ -26,7 +26,8 @@ DEADLINE_S = 30.0
 ONE = parse_topology("1x2")
 
 captures_here = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("tcpdump") is None, reason="root's tcpdump captures on loopback"
+    os.geteuid() != 0 or shutil.which("tcpdump") is None,
+    reason="root's tcpdump captures on loopback",
 )
 
 
@@ -39,13 +40,17 @@ def file_of(sshd: Sshd, folder: Path, *commands: str) -> Path:
         f"key = '{key}'\nhost_key = '{sshd.host_key.public}'\npython = '{sys.executable}'\ncapture = '{command}'\n"
         for number, command in enumerate(commands, start=1)
     ]
-    (path := folder / "hosts.toml").write_text("\n".join([f"folder = '{folder}'", *rows]))
+    (path := folder / "hosts.toml").write_text(
+        "\n".join([f"folder = '{folder}'", *rows])
+    )
     return path
 
 
 def opened(sshd: Sshd, folder: Path, command: str) -> Lab:
     """A lab whose two nodes are one host: its folder is in this machine's file system."""
-    return SshBackend(str(file_of(sshd, folder, command))).open(["pure"], ONE, run="captures")
+    return SshBackend(str(file_of(sshd, folder, command))).open(
+        ["pure"], ONE, run="captures"
+    )
 
 
 def tcpdumps(folder: Path) -> list[int]:
@@ -53,7 +58,9 @@ def tcpdumps(folder: Path) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (path / "comm").read_text() == "tcpdump\n" and str(folder) in str((path / "fd/1").readlink()):
+            if (path / "comm").read_text() == "tcpdump\n" and str(folder) in str(
+                (path / "fd/1").readlink()
+            ):
                 found.append(int(path.name))
     return found
 
@@ -68,8 +75,12 @@ def until_nothing(folder: Path) -> None:
 def talk(source: str, dest: str, octets: bytes) -> None:
     """Send octets over TCP from one address of this machine to another."""
     with (
-        socket.create_server((dest, 0), family=socket.AF_INET6 if ":" in dest else socket.AF_INET) as listener,
-        socket.create_connection(listener.getsockname()[:2], DEADLINE_S, (source, 0)) as one,
+        socket.create_server(
+            (dest, 0), family=socket.AF_INET6 if ":" in dest else socket.AF_INET
+        ) as listener,
+        socket.create_connection(
+            listener.getsockname()[:2], DEADLINE_S, (source, 0)
+        ) as one,
         listener.accept()[0] as other,
     ):
         one.sendall(octets)
@@ -82,7 +93,15 @@ def talk(source: str, dest: str, octets: bytes) -> None:
 def host(number: int, port: int = 22, address: str = "") -> Host:
     address = address or f"192.0.2.{number}"
     return Host(
-        name=f"h{number}", address=address, ssh=address, port=port, user="", key="", host_key="", python="", vendors={}
+        name=f"h{number}",
+        address=address,
+        ssh=address,
+        port=port,
+        user="",
+        key="",
+        host_key="",
+        python="",
+        vendors={},
     )
 
 
@@ -95,7 +114,9 @@ def test_the_filter_names_both_ends_and_leaves_ssh_out() -> None:
 
 
 def test_the_ports_of_the_file_narrow_the_filter() -> None:
-    assert capture_filter([host(1)], "20000-20100").startswith("(tcp portrange 20000-20100 and not port 22")
+    assert capture_filter([host(1)], "20000-20100").startswith(
+        "(tcp portrange 20000-20100 and not port 22"
+    )
 
 
 # the program on the host
@@ -109,7 +130,9 @@ def payloads(pcap: bytes) -> list[bytes]:
 
 
 @captures_here
-def test_a_capture_has_the_labs_traffic_between_its_canaries_and_no_other(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_capture_has_the_labs_traffic_between_its_canaries_and_no_other(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     lab = opened(sshd, tmp_path, "tcpdump")
     try:
         assert (lab.captures, lab.unseen) == (True, ())
@@ -122,10 +145,21 @@ def test_a_capture_has_the_labs_traffic_between_its_canaries_and_no_other(sshd: 
         talk("127.0.7.1", "127.0.7.1", b"too late")
         assert sorted(found) == ["c0n0", "server"]
         for capture in found.values():
-            assert (payloads(capture.pcap)[0], payloads(capture.pcap)[-1]) == capture.canaries
-            mine = [item for item in read_pcap(capture.pcap) if isinstance(item, Segment) and item.payload]
+            assert (
+                payloads(capture.pcap)[0],
+                payloads(capture.pcap)[-1],
+            ) == capture.canaries
+            mine = [
+                item
+                for item in read_pcap(capture.pcap)
+                if isinstance(item, Segment) and item.payload
+            ]
             assert [item.payload for item in mine] == [b"of the lab"]
-            others = [item for item in read_pcap(capture.pcap) if not isinstance(item, Segment)]
+            others = [
+                item
+                for item in read_pcap(capture.pcap)
+                if not isinstance(item, Segment)
+            ]
             assert all(item.payload.startswith(b"impilab canary") for item in others)
             assert capture.dropped == 0
             assert capture.ahead_s[0] <= 0 <= capture.ahead_s[1]
@@ -199,14 +233,24 @@ REFUSES = 'sh -c "echo sudo: a password is required >&2; exit 1"'
 @pytest.mark.parametrize(
     ("command", "what"),
     [
-        ("no-tcpdump", r"host h1: tcpdump did not begin its file; tcpdump said: no-tcpdump: No such file or directory"),
-        (REFUSES, r"host h1: .* said: sudo: a password is required; '.*' must work there without a question"),
+        (
+            "no-tcpdump",
+            r"host h1: tcpdump did not begin its file; tcpdump said: no-tcpdump: No such file or directory",
+        ),
+        (
+            REFUSES,
+            r"host h1: .* said: sudo: a password is required; '.*' must work there without a question",
+        ),
     ],
 )
-def test_a_capture_that_cannot_begin_is_one_sentence(sshd: Sshd, tmp_path: Path, command: str, what: str) -> None:
+def test_a_capture_that_cannot_begin_is_one_sentence(
+    sshd: Sshd, tmp_path: Path, command: str, what: str
+) -> None:
     lab = opened(sshd, tmp_path, command)
     try:
-        with pytest.raises(LabError, match=f"{what}.*set capture in .*/hosts.toml, or leave it out$"):
+        with pytest.raises(
+            LabError, match=f"{what}.*set capture in .*/hosts.toml, or leave it out$"
+        ):
             lab.begin_capture()
         assert not any(turn.locked() for turn in turns([host(1, address="127.0.7.1")]))
         assert lab.end_capture() == []
@@ -222,7 +266,10 @@ def doctored(sshd: Sshd, folder: Path, *commands: str) -> dict[str, tuple[bool, 
 
 @captures_here
 def test_the_doctor_captures(sshd: Sshd, tmp_path: Path) -> None:
-    assert doctored(sshd, tmp_path, "tcpdump")["h1: capture"] == (True, "'tcpdump' works")
+    assert doctored(sshd, tmp_path, "tcpdump")["h1: capture"] == (
+        True,
+        "'tcpdump' works",
+    )
     until_nothing(tmp_path)
 
 

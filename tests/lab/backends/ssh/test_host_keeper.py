@@ -11,7 +11,13 @@ from impi.lab.backends.ssh import host_keeper
 
 def test_the_keeper_is_not_interrupted_by_a_second_end(tmp_path: Path) -> None:
     folder = tmp_path / "impilab-1"
-    argv = [sys.executable, host_keeper.__file__, str(folder), "A_MARK=that-none-has", "600"]
+    argv = [
+        sys.executable,
+        host_keeper.__file__,
+        str(folder),
+        "A_MARK=that-none-has",
+        "600",
+    ]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as keeper:
         assert keeper.stdout is not None
         assert b'"uid"' in keeper.stdout.readline()

@@ -38,11 +38,15 @@ def until_gone(path: Path) -> None:
         time.sleep(0.02)
 
 
-def test_nodes_have_the_sources_and_a_folder_while_the_lab_lives(lab: Lab, tmp_path: Path) -> None:
+def test_nodes_have_the_sources_and_a_folder_while_the_lab_lives(
+    lab: Lab, tmp_path: Path
+) -> None:
     [[node]] = lab.clients
     assert lab.server.address == node.address == "127.0.0.2"
     code = "import impi, os; print(impi.__file__, os.environ['IMPILAB_LAB'], os.environ['TMPDIR'])"
-    done = run_on(node, [lab.access.python, "-c", code], env=lab.access.environment["c0n0"])
+    done = run_on(
+        node, [lab.access.python, "-c", code], env=lab.access.environment["c0n0"]
+    )
     [folder] = folders(tmp_path)
     place, name, temporary = done.stdout.decode().split()
     assert place == f"{folder}/src/impi/__init__.py"
@@ -78,14 +82,21 @@ def test_a_lost_connection_leaves_nothing(lab: Lab, sshd: Sshd, tmp_path: Path) 
 def test_such_a_lab_is_not_kept(lab: Lab) -> None:
     with pytest.raises(LabError, match="ends with its opener: leave out --keep"):
         lab.hold()
-    assert lab.stacks({"c0n0": [1]}).notes == ("c0n0: no stacks from outside on an existing host",)
+    assert lab.stacks({"c0n0": [1]}).notes == (
+        "c0n0: no stacks from outside on an existing host",
+    )
     assert (lab.captures, lab.end_capture(), lab.network) == (False, [], None)
 
 
-def test_who_does_not_let_us_in_is_named_with_the_cure(sshd: Sshd, tmp_path: Path) -> None:
+def test_who_does_not_let_us_in_is_named_with_the_cure(
+    sshd: Sshd, tmp_path: Path
+) -> None:
     path = file_of(sshd, tmp_path)
     path.write_text(path.read_text().replace("'tester'", "'nobody'"))
-    with pytest.raises(LabError, match=r"host here cannot be used: .*'ssh -p \d+ nobody@127.0.0.1 true' must work"):
+    with pytest.raises(
+        LabError,
+        match=r"host here cannot be used: .*'ssh -p \d+ nobody@127.0.0.1 true' must work",
+    ):
         SshBackend(str(path)).open(["pure"], ONE, run="hosts")
     (tmp_path / "key").write_text("no key")
     with pytest.raises(LabError, match=r"host here: key .*/key cannot be used"):
@@ -94,8 +105,13 @@ def test_who_does_not_let_us_in_is_named_with_the_cure(sshd: Sshd, tmp_path: Pat
 
 
 def test_a_host_without_python_is_named(sshd: Sshd, tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"host here: /no/python does not start there: .*; set python in .*hosts\.toml"):
-        SshBackend(str(file_of(sshd, tmp_path, python="/no/python"))).open(["pure"], ONE, run="hosts")
+    with pytest.raises(
+        LabError,
+        match=r"host here: /no/python does not start there: .*; set python in .*hosts\.toml",
+    ):
+        SshBackend(str(file_of(sshd, tmp_path, python="/no/python"))).open(
+            ["pure"], ONE, run="hosts"
+        )
 
 
 # doctor
@@ -116,22 +132,33 @@ def test_cells_of_three_vendors_pass_on_existing_hosts(
         pytest.skip(f"no container engine answers: {error}")
     vendors = ["mpich", "openmpi", "pure"]
     docker.prepare(vendors)
-    there = docker.open(vendors, parse_topology("1x1+1x1+1x1"), run="hosts", terms=Terms(six=six))
+    there = docker.open(
+        vendors, parse_topology("1x1+1x1+1x1"), run="hosts", terms=Terms(six=six)
+    )
     try:
         assert all((":" in node.address) is six for node in there.access.nodes.values())
         access = there.access
         (key := tmp_path / "key").write_text(access.private_key)
-        has = {"c0n0": ", mpich = '/opt/mpi/mpich'", "c1n0": ", openmpi = '/opt/mpi/openmpi'"}
+        has = {
+            "c0n0": ", mpich = '/opt/mpi/mpich'",
+            "c1n0": ", openmpi = '/opt/mpi/openmpi'",
+        }
         rows = [
             f"[hosts.{name}]\naddress = '{node.address}'\nssh = '{node.host}:{node.port}'\nuser = '{access.user}'\n"
             f"key = '{key}'\nhost_key = '{access.host_key}'\npython = '{access.python}'\n"
             f"vendors = {{ pure = ''{has.get(name, '')} }}\n"
             for name, node in access.nodes.items()
         ]
-        (path := tmp_path / "hosts.toml").write_text("\n".join(["ports = '20000-20099'", *rows]))
+        (path := tmp_path / "hosts.toml").write_text(
+            "\n".join(["ports = '20000-20099'", *rows])
+        )
         backend, runs = f"ssh:{path}", str(tmp_path / "runs")
         assert main(["doctor", "--backend", backend]) == 0
-        cells = ["coll.all/mpich+openmpi/*", "shutdown.abort/pure+openmpi/*", "p2p.ring/pure+mpich/*"]
+        cells = [
+            "coll.all/mpich+openmpi/*",
+            "shutdown.abort/pure+openmpi/*",
+            "p2p.ring/pure+mpich/*",
+        ]
         code = main(["run", "--backend", backend, "--runs", runs, *cells])
         out = capsys.readouterr().out
         assert code == 0, out

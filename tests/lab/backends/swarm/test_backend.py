@@ -14,7 +14,10 @@ from impi.lab.backends.swarm.backend import SwarmBackend
 
 @pytest.mark.parametrize(
     ("addresses", "ok", "cure"),
-    [(["192.0.2.1", "192.0.2.2"], True, ""), (["192.0.2.1"], True, "let another engine join: docker swarm join")],
+    [
+        (["192.0.2.1", "192.0.2.2"], True, ""),
+        (["192.0.2.1"], True, "let another engine join: docker swarm join"),
+    ],
 )
 def test_engines_that_take_tasks_are_named(
     addresses: list[str], ok: bool, cure: str, monkeypatch: pytest.MonkeyPatch
@@ -28,9 +31,12 @@ def test_engines_that_take_tasks_are_named(
 
 def test_no_swarm_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(client: Any) -> dict[str, str]:
-        raise LabError("this engine is no manager of a swarm")
+        raise LabError("this engine is not a manager of a swarm")
 
     monkeypatch.setattr(module, "connect", lambda: SimpleNamespace())
     monkeypatch.setattr(module, "engines", none)
     [found] = SwarmBackend().doctor()
-    assert (found.ok, found.detail) == (False, "this engine is no manager of a swarm")
+    assert (found.ok, found.detail) == (
+        False,
+        "this engine is not a manager of a swarm",
+    )

@@ -23,25 +23,43 @@ class Engine:
         self.busy = busy
         self.services = SimpleNamespace(list=lambda filters: self._specs("service"))
         self.secrets = SimpleNamespace(list=lambda filters: self._specs("secret"))
-        self.networks = SimpleNamespace(list=lambda filters: self._networks(filters["driver"]))
+        self.networks = SimpleNamespace(
+            list=lambda filters: self._networks(filters["driver"])
+        )
         self.api = SimpleNamespace(
-            **{f"remove_{kind}": lambda name, kind=kind: self._remove(kind, name) for kind in KINDS}
+            **{
+                f"remove_{kind}": lambda name, kind=kind: self._remove(kind, name)
+                for kind in KINDS
+            }
         )
 
     def _of(self, kind: str) -> list[tuple[str, dict[str, str]]]:
-        return [(name, {"org.impilab.lab": lab}) for (one, name), lab in self.there.items() if one == kind]
+        return [
+            (name, {"org.impilab.lab": lab})
+            for (one, name), lab in self.there.items()
+            if one == kind
+        ]
 
     def _specs(self, kind: str) -> list[Any]:
-        return [SimpleNamespace(attrs={"Spec": {"Name": name, "Labels": labels}}) for name, labels in self._of(kind)]
+        return [
+            SimpleNamespace(attrs={"Spec": {"Name": name, "Labels": labels}})
+            for name, labels in self._of(kind)
+        ]
 
     def _networks(self, driver: str) -> list[Any]:
         assert driver == "overlay"
-        return [SimpleNamespace(name=name, attrs={"Labels": labels}) for name, labels in self._of("network")]
+        return [
+            SimpleNamespace(name=name, attrs={"Labels": labels})
+            for name, labels in self._of("network")
+        ]
 
     def _remove(self, kind: str, name: str) -> None:
         if kind == "network" and self.busy:
             self.busy -= 1
-            raise APIError("in use", SimpleNamespace(status_code=403, reason="", url=""))  # type: ignore[arg-type]
+            raise APIError(
+                "in use",
+                SimpleNamespace(status_code=403, reason="", url=""),  # type: ignore[arg-type]
+            )
         if (kind, name) not in self.there:
             raise NotFound(name)
         del self.there[kind, name]
@@ -59,7 +77,9 @@ def test_a_lab_is_removed_in_order_and_alone() -> None:
     assert inventory(engine).remove(mine) == list(mine.parts)
     assert engine.log == ["service", "secret", "network"]
     assert set(engine.there.values()) == {"other"}
-    assert inventory(engine).remove(mine) == list(mine.parts), "what is gone is no error"
+    assert inventory(engine).remove(mine) == list(mine.parts), (
+        "what is gone is not an error"
+    )
 
 
 def test_a_manager_that_refuses_is_the_labs_fault() -> None:
@@ -69,5 +89,8 @@ def test_a_manager_that_refuses_is_the_labs_fault() -> None:
         raise APIError("no leader")
 
     engine.services.list = refuse
-    with pytest.raises(LabError, match="the swarm's labs cannot be listed: the container engine says: no leader"):
+    with pytest.raises(
+        LabError,
+        match="the swarm's labs cannot be listed: the container engine says: no leader",
+    ):
         inventory(engine).find()

@@ -1,4 +1,4 @@
-"""Cases of what IMPI 0.0 does not speak of: files, later processes, LCOs, endpoints."""
+"""Cases beyond IMPI 0.0: files, later processes, LCOs, endpoints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ def test_only_who_shares_the_disk_of_rank_0_writes_by_itself():
 
 def test_children_are_behind_the_ranks_of_the_job():
     met = list(BY_NAME["later.spawn"].meetings(ROSTER, "n"))
-    assert {(m.src, m.dest) for m in met if m.tag == 7} == {(2, 4), (2, 5), (3, 4), (3, 5)}
+    assert {(m.src, m.dest) for m in met if m.tag == 7} == {
+        (2, 4),
+        (2, 5),
+        (3, 4),
+        (3, 5),
+    }
     asked = next(m for m in met if (m.src, m.dest) == (3, 5))
     answer = next(m for m in met if (m.src, m.dest) == (5, 3))
     assert answer.payload == asked.payload + octets("n", "child/1/3", 64)
@@ -40,9 +45,15 @@ def test_children_are_behind_the_ranks_of_the_job():
 
 
 def test_packets_of_lcos_have_a_tag_of_their_own():
-    found = [m for m in BY_NAME["lco.channel"].crossings(ROSTER, "n") if m.cid == COLLECTIVE and m.contains]
+    found = [
+        m
+        for m in BY_NAME["lco.channel"].crossings(ROSTER, "n")
+        if m.cid == COLLECTIVE and m.contains
+    ]
     assert {m.tag for m in found} == {LCO_TAG, 252}
-    assert [len(m.contains) for m in found if m.tag == 252] == [BY_NAME["lco.channel"].params["long"]] * 4
+    assert [len(m.contains) for m in found if m.tag == 252] == [
+        BY_NAME["lco.channel"].params["long"]
+    ] * 4
 
 
 def test_the_last_endpoint_of_a_process_sends_to_the_next_process():

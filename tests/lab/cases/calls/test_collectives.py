@@ -15,7 +15,11 @@ from impi.lab.nodes.topology import parse_topology
 
 ROSTER = Roster.of(parse_topology("1x2+1x2"), ["mpich", "openmpi"])
 BY_NAME: dict[str, Any] = {case.name: case for case in COLLECTIVE_CASES}
-KNOWN = [case for case in COLLECTIVE_CASES if any(m.payload for m in case.crossings(ROSTER, "n"))]
+KNOWN = [
+    case
+    for case in COLLECTIVE_CASES
+    if any(m.payload for m in case.crossings(ROSTER, "n"))
+]
 
 
 @pytest.mark.parametrize("case", BY_NAME.values(), ids=lambda case: case.name)
@@ -42,7 +46,11 @@ def test_a_long_broadcast_is_synchronous():
 def test_barriers_have_messages_between_them():
     tags = Counter(m.tag for m in BY_NAME["coll.barrier"].crossings(ROSTER, "n"))
     assert tags == {Tag.BARRIER: 2, 70: 3 * 2}
-    assert {m.count for m in BY_NAME["coll.barrier"].crossings(ROSTER, "n") if m.tag == Tag.BARRIER} == {3}
+    assert {
+        m.count
+        for m in BY_NAME["coll.barrier"].crossings(ROSTER, "n")
+        if m.tag == Tag.BARRIER
+    } == {3}
 
 
 def test_collectives_are_on_the_collective_context():
@@ -54,9 +62,14 @@ def test_collectives_are_on_the_collective_context():
 def test_parts_of_a_scatter_are_those_that_were_gathered():
     sizes = BY_NAME["coll.sizes"]
     found = list(sizes.crossings(ROSTER, "n"))
-    by_tag = {tag: [m.payload for m in found if m.tag == tag] for tag in (Tag.GATHER, Tag.SCATTER)}
+    by_tag = {
+        tag: [m.payload for m in found if m.tag == tag]
+        for tag in (Tag.GATHER, Tag.SCATTER)
+    }
     assert len(by_tag[Tag.SCATTER]) == 2 * len(sizes.params["sizes"])
-    assert set(by_tag[Tag.SCATTER]) <= {part for whole in by_tag[Tag.GATHER] for part in (whole, *halves(whole))}
+    assert set(by_tag[Tag.SCATTER]) <= {
+        part for whole in by_tag[Tag.GATHER] for part in (whole, *halves(whole))
+    }
 
 
 def halves(octets: bytes) -> tuple[bytes, bytes]:

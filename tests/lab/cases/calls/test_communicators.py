@@ -31,7 +31,11 @@ def crossings(name):
 
 
 def test_each_new_communicator_has_the_next_even_context():
-    assert {m.cid for m in crossings("comm.dup")} == {WORLD, FIRST_CREATED, FIRST_CREATED + 2}
+    assert {m.cid for m in crossings("comm.dup")} == {
+        WORLD,
+        FIRST_CREATED,
+        FIRST_CREATED + 2,
+    }
     assert {m.cid for m in crossings("comm.many")} == {FIRST_CREATED + 2 * 40}
 
 
@@ -41,9 +45,15 @@ def test_messages_are_on_contexts_of_the_job():
 
 
 def test_ranks_are_those_in_the_communicator():
-    """Of ranks 3, 2 and 0 in this order: rank 1 is left out."""
-    assert {(m.src, m.header.lsrank) for m in crossings("comm.create")} == {(0, 2), (2, 1)}
-    assert {(m.src, m.header.lsrank) for m in crossings("comm.clients")} == {(0, 0), (2, 1)}
+    """A communicator of ranks 3, 2 and 0 in this order: rank 1 is left out."""
+    assert {(m.src, m.header.lsrank) for m in crossings("comm.create")} == {
+        (0, 2),
+        (2, 1),
+    }
+    assert {(m.src, m.header.lsrank) for m in crossings("comm.clients")} == {
+        (0, 0),
+        (2, 1),
+    }
 
 
 def test_a_rank_that_is_left_out_checks_less():

@@ -14,7 +14,9 @@ from impi.lab.nodes.topology import parse_topology
 
 ROSTER = Roster.of(parse_topology("1x2+1x2"), ["mpich", "openmpi"])
 BY_NAME: dict[str, Any] = {case.name: case for case in P2P_CASES}
-KNOWN = [case for case in P2P_CASES if any(m.payload for m in case.crossings(ROSTER, "n"))]
+KNOWN = [
+    case for case in P2P_CASES if any(m.payload for m in case.crossings(ROSTER, "n"))
+]
 """Those whose octets are known: pickles and empty messages are not."""
 
 
@@ -42,13 +44,19 @@ def test_limits_are_those_of_the_least_offer():
     offers = [BY_NAME["p2p.limits"].launch.offers(client) for client in range(3)]
     assert len(set(offers)) == 3
     least = min(int(offer[offer.index("--datalen") + 1]) for offer in offers)
-    assert {m.nbytes for m in crossings("p2p.limits") if m.sync} == {n for n in (20_001, 50_001) if n > least}
+    assert {m.nbytes for m in crossings("p2p.limits") if m.sync} == {
+        n for n in (20_001, 50_001) if n > least
+    }
 
 
 def test_values_of_every_type_have_a_native_form_or_none_is_known():
     for message in crossings("p2p.types"):
         assert message.header.elements == 5
-        assert message.native is not None or not message.units or len(message.form) == len(message.payload)
+        assert (
+            message.native is not None
+            or not message.units
+            or len(message.form) == len(message.payload)
+        )
     narrow = [m for m in crossings("p2p.types") if m.native is not None]
     assert all(len(m.native) == 2 * len(m.payload) for m in narrow)
     assert narrow

@@ -31,12 +31,16 @@ def test_other_octets_are_seen(case):
 def test_every_predefined_operation_is_checked():
     case = BY_NAME["reduce.ops"]
     assert case.checks_of(ROSTER, 0) == len(COMBINE)
-    assert len(list(case.crossings(ROSTER, "n"))) == 2 * len(COMBINE), "to rank 0, and from there"
+    assert len(list(case.crossings(ROSTER, "n"))) == 2 * len(COMBINE), (
+        "to rank 0, and from there"
+    )
 
 
 def test_results_follow_from_all_parts():
-    """What comes back is the maximum of what every rank has, as rank 0 gives it."""
-    back = [m for m in BY_NAME["reduce.ops"].crossings(ROSTER, "n") if m.tag == Tag.BCAST]
+    """The result is the maximum of all ranks' values, as rank 0 returns it."""
+    back = [
+        m for m in BY_NAME["reduce.ops"].crossings(ROSTER, "n") if m.tag == Tag.BCAST
+    ]
     rows = [numbers("n", f"ops/{rank}", 6) for rank in range(4)]
     assert back[list(COMBINE).index("MAX")].payload == external_ints(
         [max(column) for column in zip(*rows, strict=True)]
@@ -51,10 +55,16 @@ def test_a_map_is_composed_in_the_order_of_ranks():
 
 @pytest.mark.parametrize(("sign", "rank"), [(1, 0), (-1, 1)])
 def test_of_equal_values_the_lower_rank_is_told(sign, rank):
-    one, other = struct.pack(">di", 4.0, 1), struct.pack(">di", 4.0 if sign < 0 else 3.0, 2)
+    one, other = (
+        struct.pack(">di", 4.0, 1),
+        struct.pack(">di", 4.0 if sign < 0 else 3.0, 2),
+    )
     found = struct.unpack(">di", _best(sign, one, other))
     assert found == (4.0, 1)
-    assert struct.unpack(">di", _best(sign, struct.pack(">di", sign * 9.0, rank), one))[1] == rank
+    assert (
+        struct.unpack(">di", _best(sign, struct.pack(">di", sign * 9.0, rank), one))[1]
+        == rank
+    )
 
 
 def test_widths_are_those_of_their_types():

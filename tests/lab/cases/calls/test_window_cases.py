@@ -44,6 +44,8 @@ def test_long_data_comes_apart_on_the_second_window():
 
 def test_each_lock_of_another_client_is_asked_for_and_acknowledged():
     found = list(BY_NAME["rma.lock"].crossings(ROSTER, "n"))
-    assert {m.src for m in found if m.tag == ACCESS_TAG} == {2, 3}, "rank 1 is of the target's own client"
+    assert {m.src for m in found if m.tag == ACCESS_TAG} == {2, 3}, (
+        "rank 1 is of the target's own client"
+    )
     turns = BY_NAME["rma.lock"].params["turns"]
     assert {m.count for m in found if m.tag == ANSWER_TAG} == {2 * turns, turns + 1}

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from impi.lab.cases.ends.fault_matrix import FAULT_CASES, HITS, MATRIX, SMOKE, FaultLab, FaultRow
+from impi.lab.cases.ends.fault_matrix import (
+    FAULT_CASES,
+    HITS,
+    MATRIX,
+    SMOKE,
+    FaultLab,
+    FaultRow,
+)
 from impi.lab.cases.faults import MATRIX_PHASES, VICTIMS
 from impi.lab.nodes.topology import parse_topology
 from impi.lab.plan.variant import parse_variant
@@ -12,10 +19,14 @@ from impi.lab.plan.variant import parse_variant
 
 def test_a_row_is_each_act_of_each_victim_at_each_phase_in_each_lab():
     labs = (FaultLab("pure+mpich"), FaultLab("mpich+pure"))
-    row = FaultRow(victims=("rank", "client"), acts=("kill",), phases=("recv", "long"), labs=labs)
+    row = FaultRow(
+        victims=("rank", "client"), acts=("kill",), phases=("recv", "long"), labs=labs
+    )
     hits = list(row.hits())
     assert len(hits) == len(set(hits)) == 2 * 1 * 2 * 2
-    assert {str(hit) for hit, _ in hits} == {f"kill-{who}@{when}" for who in row.victims for when in row.phases}
+    assert {str(hit) for hit, _ in hits} == {
+        f"kill-{who}@{when}" for who in row.victims for when in row.phases
+    }
     assert {lab for _, lab in hits} == set(labs)
 
 
@@ -25,7 +36,9 @@ def test_hits_are_known_by_their_names():
     assert all(hit.in_matrix and hit.phase in MATRIX_PHASES for hit in HITS.values())
 
 
-@pytest.mark.parametrize("row", MATRIX, ids=lambda row: f"{row.acts[0]}-{row.victims[0]}")
+@pytest.mark.parametrize(
+    "row", MATRIX, ids=lambda row: f"{row.acts[0]}-{row.victims[0]}"
+)
 def test_labs_have_the_victim(row):
     for hit, lab in row.hits():
         topology = parse_topology(lab.topology)

@@ -30,7 +30,12 @@ def test_who_is_left_goes_on_on_a_communicator_without_the_lost():
 def test_each_survivor_of_another_client_is_told_and_agrees():
     notices = [m for m in CASE.crossings(ROSTER, "n") if m.tag == 253]
     assert {m.dest for m in notices if b"revoke" in m.contains} == {2, 3}
-    assert {(m.src, m.dest) for m in notices if b"agree" in m.contains} == {(0, 2), (2, 0), (0, 3), (3, 0)}
+    assert {(m.src, m.dest) for m in notices if b"agree" in m.contains} == {
+        (0, 2),
+        (2, 0),
+        (0, 3),
+        (3, 0),
+    }
 
 
 def test_a_notice_that_nobody_gets_is_missed():

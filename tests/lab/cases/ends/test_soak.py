@@ -63,7 +63,9 @@ def test_what_comes_as_it_is_due_is_right(tag):
 
 @given(st.sampled_from(NUMBERS))
 def test_a_lost_message_is_told(number):
-    assert kinds([octets for n, octets in enumerate(due()) if n != number]) == {"lost": 1}
+    assert kinds([octets for n, octets in enumerate(due()) if n != number]) == {
+        "lost": 1
+    }
 
 
 @given(st.sampled_from(NUMBERS), st.integers(0, 5))
@@ -126,8 +128,15 @@ def test_sentences_name_the_message_and_are_not_many():
 
 def test_lengths_reach_from_nothing_to_the_longest_and_are_whole_elements():
     streams = [Stream(0, 1, tag) for tag in range(len(TAGS))]
-    sizes = {stream: [SOURCE.size(stream, n) for n in range(2000)] for stream in (*streams, STREAM)}
-    assert all(size % stream.shape.octets == 0 for stream, each in sizes.items() for size in each)
+    sizes = {
+        stream: [SOURCE.size(stream, n) for n in range(2000)]
+        for stream in (*streams, STREAM)
+    }
+    assert all(
+        size % stream.shape.octets == 0
+        for stream, each in sizes.items()
+        for size in each
+    )
     assert {0} <= set(sizes[STREAM])
     assert LONG * 3 // 4 < max(sizes[STREAM]) <= LONG
     assert len(set(sizes[STREAM])) > 500
@@ -138,7 +147,9 @@ def test_plans_follow_from_the_seed():
     assert SOURCE.plan(3, 0, 1) != SOURCE.plan(3, 1, 0)
     assert Source(8, LONG).octets(STREAM, 0) != SOURCE.octets(STREAM, 0)
     assert len(SOURCE.plan(3, 0, 1)) == ROUND
-    assert {stream.tag for n in range(50) for stream in SOURCE.plan(n, 0, 1)} == set(range(len(TAGS)))
+    assert {stream.tag for n in range(50) for stream in SOURCE.plan(n, 0, 1)} == set(
+        range(len(TAGS))
+    )
     assert mix(1, 2) != mix(2, 1)
 
 
@@ -160,7 +171,10 @@ def test_memory_is_flat_within_a_limit():
 # -- real jobs
 
 LIMITS = Limits(server=20, start=60, cell=60, grace=8)
-SOAK = replace(CASES["soak.messages"], params={**CASES["soak.messages"].params, "seed": 5, "long": LONG})
+SOAK = replace(
+    CASES["soak.messages"],
+    params={**CASES["soak.messages"].params, "seed": 5, "long": LONG},
+)
 OCTETS = "    octets = source.octets(stream, number)\n"
 HIT = "stream == Stream(2, 0, 7) and number"
 
@@ -182,7 +196,10 @@ def patched(old: str, new: str) -> Mutation:
         f"assert {old!r} in text\n"
         f"exec(compile(text.replace({old!r}, {new!r}), path, 'exec'))\n"
     )
-    return lambda client, argv, env: ([*argv[:-1], "-c", code, argv[-1]] if client == 1 else argv, env)
+    return lambda client, argv, env: (
+        [*argv[:-1], "-c", code, argv[-1]] if client == 1 else argv,
+        env,
+    )
 
 
 def soak(
@@ -225,7 +242,10 @@ def test_a_soak_of_three_vendors_with_agents_passes(local):
     ("kind", "forged"),
     [
         ("doubled", f"    octets = source.octets(stream, number - ({HIT} == 9))\n"),
-        ("changed", f"{OCTETS}    octets = bytes(len(octets)) if {HIT} == 9 else octets\n"),
+        (
+            "changed",
+            f"{OCTETS}    octets = bytes(len(octets)) if {HIT} == 9 else octets\n",
+        ),
         ("lost", f"    octets = source.octets(stream, number + ({HIT} >= 9))\n"),
         (
             "reordered",
@@ -244,16 +264,28 @@ def test_a_forged_message_is_told_by_name(local, kind, forged):
 
 @pytest.mark.slow
 def test_a_message_that_never_comes_ends_the_soak_by_name(local):
-    verdict = soak(local, patched(OCTETS, f"    if {HIT} == 9:\n        return\n{OCTETS}"), silence=4)
+    verdict = soak(
+        local,
+        patched(OCTETS, f"    if {HIT} == 9:\n        return\n{OCTETS}"),
+        silence=4,
+    )
     assert verdict.outcome == "fail"
     assert "messages lost" in verdict.reason
-    assert "message 9 of rank 2 to 0, tag 7 (octets in communicator any) has not come" in verdict.reason
+    assert (
+        "message 9 of rank 2 to 0, tag 7 (octets in communicator any) has not come"
+        in verdict.reason
+    )
 
 
 def test_a_soak_is_not_captured():
     backend = FakeBackend()
     cell = parse_cell("soak.messages/pure+pure/1x2+1x2/amount=1s")
     lab = backend.open(cell.vendors, cell.topology, run="r")
-    seen = run_cell(prepare(lab, "r"), cell, Limits(server=0.1, start=0.1, cell=0.1), threading.Event())
+    seen = run_cell(
+        prepare(lab, "r"),
+        cell,
+        Limits(server=0.1, start=0.1, cell=0.1),
+        threading.Event(),
+    )
     assert not {"begin", "end"} & set(backend.log)
     assert (seen.evidence.captures, seen.captures) == (False, [])

@@ -17,7 +17,11 @@ BY_NAME: dict[str, Any] = {case.name: case for case in JOB_CASES}
 FAILING = [case for case in JOB_CASES if not case.ends(ROSTER).well]
 
 
-@pytest.mark.parametrize("case", [c for c in JOB_CASES if list(c.crossings(ROSTER, "n"))], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "case",
+    [c for c in JOB_CASES if list(c.crossings(ROSTER, "n"))],
+    ids=lambda c: c.name,
+)
 def test_a_message_that_does_not_cross_is_missed(case):
     assert "traffic.crossing" in lacking(case)
 
@@ -25,7 +29,9 @@ def test_a_message_that_does_not_cross_is_missed(case):
 @pytest.mark.parametrize("case", FAILING, ids=lambda case: case.name)
 def test_a_job_that_must_fail_and_ends_well_is_wrong(case):
     def well(job):
-        job.clients = [Completed(argv=(), code=0, stdout=b"", stderr=b"") for _ in job.clients]
+        job.clients = [
+            Completed(argv=(), code=0, stdout=b"", stderr=b"") for _ in job.clients
+        ]
 
     verdict = run(well, cell=(case.name, ("mpich", "openmpi"), "1x2+1x2"))
     assert verdict.outcome == "fail"
@@ -36,6 +42,8 @@ def test_the_last_client_fails_with_the_status_of_its_rank():
     statuses = {case.name: dict(case.ends(ROSTER).statuses) for case in FAILING}
     assert statuses == {
         "shutdown.exit-code": {3: 3},
+        "shutdown.left": {},
+        "shutdown.grace": {},
         "shutdown.exception": {3: 1},
         "shutdown.signal": {3: -10},
         "shutdown.abort": {},
@@ -47,13 +55,25 @@ def test_the_last_client_fails_with_the_status_of_its_rank():
 
 def test_who_is_cut_off_finalizes_nothing():
     abrupt = {case.name for case in JOB_CASES if case.ends(ROSTER).abrupt}
-    assert abrupt == {"shutdown.abort", "failure.kill-rank", "failure.kill-client"}
-    assert abrupt == {case.name for case in JOB_CASES if not case.ends(ROSTER).finalizes}
+    assert abrupt == {
+        "shutdown.abort",
+        "shutdown.left",
+        "shutdown.grace",
+        "failure.kill-rank",
+        "failure.kill-client",
+    }
+    assert abrupt == {
+        case.name for case in JOB_CASES if not case.ends(ROSTER).finalizes
+    }
     assert BY_NAME["shutdown.abort"].ends(ROSTER).codes == (7,)
 
 
 def test_who_must_be_refused_is_the_last_client_and_is_told_why():
-    refused = {case.name: case.ends(ROSTER) for case in JOB_CASES if case.ends(ROSTER).refused is not None}
+    refused = {
+        case.name: case.ends(ROSTER)
+        for case in JOB_CASES
+        if case.ends(ROSTER).refused is not None
+    }
     assert {name: ends.refused for name, ends in refused.items()} == {
         "startup.wrong-key": 1,
         "startup.no-common-auth": 1,

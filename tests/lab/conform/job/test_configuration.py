@@ -29,7 +29,10 @@ def test_usual_names_have_the_defaults_of_2_3_5() -> None:
 
 def test_a_configuration_tells_what_is_unusual() -> None:
     assert str(Configuration()) == "2*+2,1"
-    assert str(Configuration(clients=("1", UNDER_TEST), datalen=9, auth="key")) == "1+2* datalen=9 auth=key"
+    assert (
+        str(Configuration(clients=("1", UNDER_TEST), datalen=9, auth="key"))
+        == "1+2* datalen=9 auth=key"
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,7 @@ def test_a_configuration_tells_what_is_unusual() -> None:
         ({"clients": (UNDER_TEST, "0")}, "the procs of its hosts, not '0'"),
         ({"variation": "wind"}, "variation 'wind' is none of"),
         ({"refusal": "no"}, "refusal 'no' is none of"),
-        ({"auth": "both"}, "auth is none or key"),
+        ({"auth": "both"}, "auth must be none or key"),
     ],
 )
 def test_what_makes_no_sense(wrong, told) -> None:

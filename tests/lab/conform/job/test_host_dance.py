@@ -34,10 +34,14 @@ class _Network:
 Network: Any = _Network
 
 
-def join(network: Any, *, strangers: bool = False, world: TesterWorld | None = None) -> TesterWorld:
+def join(
+    network: Any, *, strangers: bool = False, world: TesterWorld | None = None
+) -> TesterWorld:
     world = world or TesterWorld()
     world.procs.links[1, 0].wire = None
-    HostDance(network, strangers=strangers).join(world.procs, world.job.layout, 0, 0.1, lambda: False)
+    HostDance(network, strangers=strangers).join(
+        world.procs, world.job.layout, 0, 0.1, lambda: False
+    )
     return world
 
 
@@ -68,12 +72,20 @@ def test_a_host_that_does_not_connect() -> None:
     links[0, 1] = links.pop((1, 0))  # as if we were the lower one
     links[0, 1].ours, links[0, 1].theirs, links[0, 1].wire = 0, 1, None
     with pytest.raises(Broken, match="host 1 does not connect to host 0") as raised:
-        HostDance(Network(), strangers=False).join(world.procs, world.job.layout, 1, 0.1, lambda: False)
+        HostDance(Network(), strangers=False).join(
+            world.procs, world.job.layout, 1, 0.1, lambda: False
+        )
     assert raised.value.clause == "2.3.8"
 
 
 def test_accepted_connections_are_kept_with_their_port() -> None:
     dance = HostDance(Network(), strangers=False)
-    wire: Any = SimpleNamespace(sock=SimpleNamespace(getsockname=lambda: ("10.0.0.2", 5001)))
+    wire: Any = SimpleNamespace(
+        sock=SimpleNamespace(getsockname=lambda: ("10.0.0.2", 5001)), closed=False
+    )
     dance.accepted(wire)
     assert dance._arrived == [(wire, 5001)]
+    wire.closed = True
+    other: Any = SimpleNamespace(sock=wire.sock, closed=False)
+    dance.accepted(other)
+    assert dance._arrived == [(other, 5001)], "a storm leaves nothing behind"

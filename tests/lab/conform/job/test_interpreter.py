@@ -34,11 +34,15 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(str(error))
     out: Path = tmp_path_factory.mktemp("interpreter") / "interpreter"
     flags = ["-Wall", "-Wextra", "-Werror", "-O1", "-Wno-maybe-uninitialized"]
-    subprocess.run(impicc.command_of([*flags, "-o", str(out), str(SOURCE)], os.environ), check=True)
+    subprocess.run(
+        impicc.command_of([*flags, "-o", str(out), str(SOURCE)], os.environ), check=True
+    )
     return out
 
 
-def test_it_performs_the_tests(compiled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_performs_the_tests(
+    compiled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = [
         "2.3/interpreter-1",
         "2.3/interpreter-2",

@@ -13,7 +13,12 @@ def test_a_long_line_waits_for_its_answer() -> None:
     world = TesterWorld(datalen=8)
     world.job.interpreters.tell(0, "bcast count=12")
     (first,) = world.sent()
-    assert (first.kind, first.payload, first.msglen, first.tag) == ("DATASYNC", b"bcast co", 14, SCRIPT_TAG)
+    assert (first.kind, first.payload, first.msglen, first.tag) == (
+        "DATASYNC",
+        b"bcast co",
+        14,
+        SCRIPT_TAG,
+    )
     world.says("SYNCACK", 0, 3, srqid=first.srqid, drqid=5)
     world.procs.until(lambda: False)
     (rest,) = world.sent()

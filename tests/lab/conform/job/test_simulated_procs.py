@@ -94,4 +94,7 @@ def test_the_conversation_is_told_with_what_interpreters_say() -> None:
     world.job.interpreters.tell(1, "echo")
     world.reports(1, "ok rank=1")
     world.job.interpreters.report(1)
-    assert [line[9:] for line in world.procs.log] == ["-> rank 1 is told: echo", "<- rank 1 reports: ok rank=1"]
+    assert [line[9:] for line in world.procs.log] == [
+        "-> rank 1 is told: echo",
+        "<- rank 1 reports: ok rank=1",
+    ]

@@ -22,7 +22,9 @@ SAID = {
 
 def labels(**changed: bytes) -> list[bytes]:
     said = {**SAID, **changed}
-    return [command("COLL", uint4(LABELS[name]) + value) for name, value in said.items()]
+    return [
+        command("COLL", uint4(LABELS[name]) + value) for name, value in said.items()
+    ]
 
 
 def start(*said: bytes, **setup: Any) -> Any:
@@ -37,13 +39,17 @@ def start(*said: bytes, **setup: Any) -> Any:
 
     configuration = Configuration(clients=("IUT", "1,1"), **setup)
     addresses = [("127.0.0.2", 6001), ("127.0.0.3", 6002)]
-    found = Dialogue(FakeWiring(turn), configuration, addresses, patience_s=0.1, start_s=0.1)
+    found = Dialogue(
+        FakeWiring(turn), configuration, addresses, patience_s=0.1, start_s=0.1
+    )
     found.accepted(wire)
     return found
 
 
 def test_a_whole_start_up_and_the_job_that_follows() -> None:
-    it = start(command("AUTH", uint4(1)), command("IMPI", uint4(0)), *labels(), command("DONE"))
+    it = start(
+        command("AUTH", uint4(1)), command("IMPI", uint4(0)), *labels(), command("DONE")
+    )
     it.authenticate()
     it.join()
     it.agree()
@@ -56,8 +62,14 @@ def test_a_whole_start_up_and_the_job_that_follows() -> None:
     assert [(p.rank, p.client, p.host, p.pid) for p in layout.procs] == [
         (0, 0, 0, 7), (1, 0, 0, 8), (2, 1, 1, pid_of(1, 0)), (3, 1, 2, pid_of(1, 1)),
     ]  # fmt: skip
-    assert (it.value("XSIZE"), it.value("MAXLINEAR")) == (1024, 7), "-1 stands for the default"
-    assert (it.limit("DATALEN"), it.limit("ACKMARK"), it.limit("TAGUB")) == (99, 3, 1000), "the least of all"
+    assert (it.value("XSIZE"), it.value("MAXLINEAR")) == (1024, 7), (
+        "-1 stands for the default"
+    )
+    assert (it.limit("DATALEN"), it.limit("ACKMARK"), it.limit("TAGUB")) == (
+        99,
+        3,
+        1000,
+    ), "the least of all"
     sent = bytes(it.wire.sent)
     assert sent.startswith(uint4(0, 0) + command("IMPI", uint4(2)))
     assert sent.endswith(command("DONE"))
@@ -75,9 +87,13 @@ def test_unknown_commands_are_skipped_but_not_for_ever() -> None:
 @pytest.mark.parametrize(
     ("said", "setup", "told"),
     [
-        (command("AUTH", b"abc"), {}, "no list of words"),
+        (command("AUTH", b"abc"), {}, "not a list of words"),
         (command("AUTH", uint4(2)), {}, "method 0 is not offered"),
-        (command("AUTH", uint4(2)) + uint8(KEY + 1), {"auth": "key"}, "not that of IMPI_AUTH_KEY"),
+        (
+            command("AUTH", uint4(2)) + uint8(KEY + 1),
+            {"auth": "key"},
+            "not that of IMPI_AUTH_KEY",
+        ),
         (command("IMPI", uint4(0)), {}, "IMPI comes where AUTH is next"),
         (b"AUTH" + uint4(-1), {}, "a command of -1 octets"),
         (b"AUT", {}, "where AUTH should come"),
@@ -96,7 +112,10 @@ def test_a_client_that_says_another_number() -> None:
 
 @pytest.mark.parametrize(
     ("said", "told"),
-    [(labels()[::-1], "labels do not ascend"), ([*labels()[1:], command("DONE")], "VERSION are missing")],
+    [
+        (labels()[::-1], "labels do not ascend"),
+        ([*labels()[1:], command("DONE")], "VERSION are missing"),
+    ],
 )
 def test_what_is_wrong_with_labels(said: list[bytes], told: str) -> None:
     with pytest.raises(Broken, match=told):
@@ -127,14 +146,19 @@ def test_variations_change_what_others_say() -> None:
         ("explicit defaults", uint4(-1, 1024)),
         ("equal pids", uint8(7, 8, pid_of(0, 0), pid_of(0, 0))),
     ):
-        plain, varied = start(*labels(), command("DONE")), start(*labels(), command("DONE"), variation=variation)
+        plain, varied = (
+            start(*labels(), command("DONE")),
+            start(*labels(), command("DONE"), variation=variation),
+        )
         plain.agree()
         varied.agree()
         assert has in varied.wire.sent, variation
         assert has not in plain.wire.sent, variation
 
 
-@pytest.mark.parametrize("refusal", ["no common method", "garbage", "wrong key", "server lost"])
+@pytest.mark.parametrize(
+    "refusal", ["no common method", "garbage", "wrong key", "server lost"]
+)
 def test_where_no_job_can_follow_the_server_stops(refusal: str) -> None:
     auth = "key" if refusal == "wrong key" else "none"
     it = start(
@@ -149,8 +173,18 @@ def test_where_no_job_can_follow_the_server_stops(refusal: str) -> None:
     assert (len(it.wire.sent) > 100) is (refusal == "garbage")
 
 
-def test_a_second_connection_is_closed() -> None:
-    it, second = start(), FakeWire()
-    it.accepted(second)
-    assert second.closed
-    assert not it.wire.closed
+def test_the_client_is_the_first_that_says_a_word() -> None:
+    """A stranger that comes before it, and says little or goes, takes no host's place."""
+    it = start()
+    gone, little, client, silent = FakeWire(), FakeWire(), FakeWire(), FakeWire()
+    gone.ended = True
+    little.incoming += b"IMP"
+    for wire in (gone, little, client, silent):
+        it.accepted(wire)
+    client.incoming += command("AUTH", uint4(1))
+    it.authenticate()
+    assert it.wire is client
+    assert silent.closed
+    assert little.closed
+    it.accepted(late := FakeWire())
+    assert late.closed

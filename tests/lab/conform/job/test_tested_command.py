@@ -25,8 +25,21 @@ def wait(ready: Callable[[], bool], timeout_s: float) -> bool:
 
 def test_words_in_braces_are_replaced() -> None:
     command = "mpirun -np {np} -x {xsize}/{maxlinear} --client {client} {server} {interpreter}"
-    found = tested_command.Tested(command=command, interpreter="/a b/i").argv(SETUP, "h:1")
-    assert found == ["mpirun", "-np", "2", "-x", "9/-1", "--client", "1", "h:1", "/a b/i", "1"]
+    found = tested_command.Tested(command=command, interpreter="/a b/i").argv(
+        SETUP, "h:1"
+    )
+    assert found == [
+        "mpirun",
+        "-np",
+        "2",
+        "-x",
+        "9/-1",
+        "--client",
+        "1",
+        "h:1",
+        "/a b/i",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -37,21 +50,29 @@ def test_words_in_braces_are_replaced() -> None:
         ("run {client} {servr}", 7, "nothing stands for {servr}"),
     ],
 )
-def test_a_command_that_cannot_be_started_for_each_job(command: str, port: int, told: str) -> None:
+def test_a_command_that_cannot_be_started_for_each_job(
+    command: str, port: int, told: str
+) -> None:
     with pytest.raises(UsageError, match=told):
         tested_command.Tested(command=command, port=port).argv(SETUP, "h:1")
 
 
 def process(script: str) -> TestedProcess:
     found = TestedProcess(
-        tested_command.Tested(command=f"{sys.executable} -c '{script}' {{client}} {{server}}"), None, wait
+        tested_command.Tested(
+            command=f"{sys.executable} -c '{script}' {{client}} {{server}}"
+        ),
+        None,
+        wait,
     )
     found.start(SETUP, "h:1", {"IMPI_AUTH_NONE": "1"})
     return found
 
 
 def test_how_it_ended_and_what_it_said() -> None:
-    it = process('import os, sys; print(os.environ["IMPI_AUTH_NONE"], *sys.argv[1:]); sys.exit(3)')
+    it = process(
+        'import os, sys; print(os.environ["IMPI_AUTH_NONE"], *sys.argv[1:]); sys.exit(3)'
+    )
     outcome = it.await_end(1.0)
     assert outcome is not None
     assert outcome.code == 3
@@ -69,7 +90,11 @@ def test_what_goes_on_is_ended() -> None:
 
 def test_what_is_started_by_hand_is_announced() -> None:
     said: list[str] = []
-    it = TestedProcess(tested_command.Tested(interpreter="i.py", announce=said.append), None, wait)
+    it = TestedProcess(
+        tested_command.Tested(interpreter="i.py", announce=said.append), None, wait
+    )
     it.start(SETUP, "h:1", {"IMPI_AUTH_KEY": "7"})
-    assert said == ["start client 1 at h:1 with IMPI_AUTH_KEY=7 in its environment, 2 procs of: i.py 1"]
+    assert said == [
+        "start client 1 at h:1 with IMPI_AUTH_KEY=7 in its environment, 2 procs of: i.py 1"
+    ]
     assert (it.await_end(0.1), it.said(), it.close()) == (None, "", ())

@@ -17,13 +17,23 @@ from impi.lab.conform.outcomes import Broken, NotTested
 
 def test_names_are_limits_and_ranks_of_the_job() -> None:
     names = TesterWorld(datalen=16).job.names()
-    assert (names["datalen"], names["xsize"], names["size"], names["np"]) == (16, 1024, 4, 2)
+    assert (names["datalen"], names["xsize"], names["size"], names["np"]) == (
+        16,
+        1024,
+        4,
+        2,
+    )
     assert (names["I1"], names["S0"]) == (1, 2)
 
 
 def test_a_group_knows_whose_ranks_they_are() -> None:
     group = TesterWorld().job.group("world")
-    assert (group.members, group.client, group.cid, group.maxlinear) == ((0, 1, 2, 3), [0, 0, 1, 1], 0, 4)
+    assert (group.members, group.client, group.cid, group.maxlinear) == (
+        (0, 1, 2, 3),
+        [0, 0, 1, 1],
+        0,
+        4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -32,10 +42,15 @@ def test_a_group_knows_whose_ranks_they_are() -> None:
         ({}, {"IMPI_AUTH_NONE": "1"}),
         ({"variation": "empty IMPI_AUTH_NONE"}, {"IMPI_AUTH_NONE": ""}),
         ({"auth": "key"}, {"IMPI_AUTH_KEY": str(KEY), "IMPI_AUTH_WEAK": "1"}),
-        ({"auth": "key", "refusal": "wrong key"}, {"IMPI_AUTH_KEY": str(KEY + 1), "IMPI_AUTH_WEAK": "1"}),
+        (
+            {"auth": "key", "refusal": "wrong key"},
+            {"IMPI_AUTH_KEY": str(KEY + 1), "IMPI_AUTH_WEAK": "1"},
+        ),
     ],
 )
-def test_variables_of_a_client_that_may_join_or_not(setup: dict, variables: dict) -> None:
+def test_variables_of_a_client_that_may_join_or_not(
+    setup: dict, variables: dict
+) -> None:
     job = TestedJob(tested_command.Tested(), Configuration(**setup))
     assert job._authentication() == variables
     job.close()
@@ -68,4 +83,7 @@ def test_a_step_of_start_up_that_fails_has_last_words() -> None:
 
     with pytest.raises(Broken) as raised:
         TesterWorld().job._step(phase)
-    assert (raised.value.said, raised.value.actual) == ("words", "nothing; it said: words")
+    assert (raised.value.said, raised.value.actual) == (
+        "words",
+        "nothing; it said: words",
+    )

@@ -8,6 +8,8 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -28,6 +30,9 @@ class Ends:
 
     def heard(self) -> bool:
         return bool(self.wire.incoming)
+
+    def has_one_after(self, last: RecordedWire) -> bool:
+        return self.wiring.wires[-1] is not last
 
 
 @pytest.fixture
@@ -74,17 +79,43 @@ def test_no_crowd_makes_a_wait_endless(ends: Ends) -> None:
     assert 0.3 < time.monotonic() - began < 30
 
 
-def test_a_listener_that_resets_at_once_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listener_that_resets_at_once_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     connect = socket.create_connection
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def connect_and_be_reset(*args: object) -> socket.socket:
             sock = connect(*args)  # type: ignore[arg-type]
             peer, _ = listener.accept()
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            peer.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             peer.close()
             assert select.select([sock], [], [], 5.0)[0], "the reset has come"
             return sock
 
         monkeypatch.setattr(socket, "create_connection", connect_and_be_reset)
         assert Wiring().connect("127.0.0.1", listener.getsockname()[1]) is None
+
+
+def test_silent_connections_have_a_bound_and_those_that_speak_stay(
+    monkeypatch: pytest.MonkeyPatch, ends: Ends
+) -> None:
+    monkeypatch.setattr("impi.lab.conform.job.wiring._MOST_SILENT", 3)
+    ends.peer.sendall(b"word")
+    assert ends.wiring.wait(lambda: len(ends.wire.incoming) == 4, 5.0)
+    where = ends.wire.sock.getsockname()
+    crowd = []
+    for _ in range(5):
+        last = ends.wiring.wires[-1]
+        crowd.append(socket.create_connection(where))
+        crowd[-1].sendall(b"IMP")  # less than any client or host begins with
+        assert ends.wiring.wait(partial(ends.has_one_after, last), 5.0)
+    assert len(ends.wiring.wires) == 4
+    assert ends.wire in ends.wiring.wires
+    for sock in crowd[:2]:
+        with suppress(ConnectionResetError):
+            assert sock.recv(1) == b""
+    for sock in crowd:
+        sock.close()

@@ -17,7 +17,13 @@ NAMES = [test.name for test in TESTS]
 
 
 def outcome(test: Test) -> Outcome:
-    return Outcome(test=test.name, clause=test.clause, level=test.level, title=test.title, verdict=ClauseVerdict.HOLDS)
+    return Outcome(
+        test=test.name,
+        clause=test.clause,
+        level=test.level,
+        title=test.title,
+        verdict=ClauseVerdict.HOLDS,
+    )
 
 
 class Gate:
@@ -28,7 +34,11 @@ class Gate:
         self.at = threading.Semaphore(0)
 
     def __call__(
-        self, tests: Sequence[Test], procs: int, told: Callable[[Outcome], None], began: Callable[[str], None]
+        self,
+        tests: Sequence[Test],
+        procs: int,
+        told: Callable[[Outcome], None],
+        began: Callable[[str], None],
     ) -> None:
         for test in tests:
             began(test.name)
@@ -43,17 +53,30 @@ def test_news_come_as_tests_end() -> None:
     desk.start(NAMES[:2], 2)
     gate.at.acquire()
     first = desk.news(0, 0)
-    assert (first["run"], first["running"], first["chosen"], first["ended"], first["now"]) == (1, True, 2, 0, NAMES[0])
+    assert (
+        first["run"],
+        first["running"],
+        first["chosen"],
+        first["ended"],
+        first["now"],
+    ) == (1, True, 2, 0, NAMES[0])
     gate.go.release()
     gate.at.acquire()
-    assert desk.news(1, 0)["outcomes"] == [{"test": NAMES[0], "verdict": "holds", "why": ""}]
+    assert desk.news(1, 0)["outcomes"] == [
+        {"test": NAMES[0], "verdict": "holds", "why": ""}
+    ]
     assert desk.news(1, 1)["outcomes"] == []
     assert desk.news(7, 1)["ended"] == 1  # a page of an earlier run
     assert desk.news(7, 1)["outcomes"] != []
     gate.go.release()
     desk.wait()
     last = desk.news(1, 1)
-    assert (last["running"], last["ended"], last["now"], last["trouble"]) == (False, 2, "", "")
+    assert (last["running"], last["ended"], last["now"], last["trouble"]) == (
+        False,
+        2,
+        "",
+        "",
+    )
     assert [each.test for each in desk.outcomes()] == NAMES[:2]
 
 
@@ -93,7 +116,11 @@ def test_what_is_to_be_started_by_hand_is_told() -> None:
 def test_what_cannot_be_started() -> None:
     gate = Gate()
     desk = Desk(TESTS, gate)
-    for names, procs, why in ((["9/none"], 2, "no test is named '9/none'"), ([], 2, "chosen"), (NAMES, 1, "2 to 64")):
+    for names, procs, why in (
+        (["9/none"], 2, "no test is named '9/none'"),
+        ([], 2, "chosen"),
+        (NAMES, 1, "2 to 64"),
+    ):
         with pytest.raises(UsageError, match=why):
             desk.start(names, procs)
     desk.start(NAMES[:1], 2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from page_links import check_for_everybody
+from page_links import check_for_everybody, troubles_of
 
 from impi.base.errors import LaunchError
 from impi.lab.conform.outcomes import ClauseVerdict, Outcome
@@ -22,7 +22,12 @@ TESTS = [test for test in all_tests() if test.clause in ("3.7.1", "3.7.2")]
 NAME = "3.7.1/synchronous-short"
 
 
-def perform(tests: Sequence[Test], procs: int, told: Callable[[Outcome], None], began: Callable[[str], None]) -> None:
+def perform(
+    tests: Sequence[Test],
+    procs: int,
+    told: Callable[[Outcome], None],
+    began: Callable[[str], None],
+) -> None:
     """One test is broken, all others hold."""
     for test in tests:
         began(test.name)
@@ -70,24 +75,43 @@ def test_without_the_secret_there_is_nothing(client: FlaskClient) -> None:
 
 
 def test_tests_are_run_and_told(client: FlaskClient, desk: Desk) -> None:
-    assert client.post("/secret/start", json={"tests": [NAME, TESTS[0].name], "procs": 3}).status_code == 204
+    assert (
+        client.post(
+            "/secret/start", json={"tests": [NAME, TESTS[0].name], "procs": 3}
+        ).status_code
+        == 204
+    )
     desk.wait()
     news = client.get("/secret/news?run=1&since=0")
     assert news.json is not None
     assert news.json["ended"] == 2
-    assert news.json["outcomes"][0] == {"test": NAME, "verdict": "broken", "why": "SYNCACK does not come <b>"}
+    assert news.json["outcomes"][0] == {
+        "test": NAME,
+        "verdict": "broken",
+        "why": "SYNCACK does not come <b>",
+    }
     told = client.get(f"/secret/test/{NAME}")
     assert told.mimetype == "text/plain"
-    for text in ("SYNCACK does not come <b>", "-> DATASYNC of 3 procs", "S0 -> I0: DATASYNC srqid=77"):
+    for text in (
+        "SYNCACK does not come <b>",
+        "-> DATASYNC of 3 procs",
+        "S0 -> I0: DATASYNC srqid=77",
+    ):
         assert text in told.text
-    assert json.loads(client.get("/secret/report.json").text)["implementation"] == "mine <1>"
+    assert (
+        json.loads(client.get("/secret/report.json").text)["implementation"]
+        == "mine <1>"
+    )
     assert "does not come &lt;b&gt;" in client.get("/secret/report.html").text
     assert client.get("/secret/report.junit").mimetype == "application/xml"
 
 
 def test_a_test_that_was_not_run_shows_its_steps(client: FlaskClient) -> None:
     assert "S0 -> I0: DATASYNC srqid=77" in client.get(f"/secret/test/{NAME}").text
-    assert "every packet of every job counts" in client.get("/secret/test/3.7.1/in-every-job").text
+    assert (
+        "every packet of every job counts"
+        in client.get("/secret/test/3.7.1/in-every-job").text
+    )
     assert client.get("/secret/test/9/none").status_code == 404
     assert client.get("/secret/report.pdf").status_code == 404
 
@@ -102,13 +126,17 @@ def test_a_test_that_was_not_run_shows_its_steps(client: FlaskClient) -> None:
         ({"tests": [NAME], "procs": float("inf")}, "cannot convert float infinity"),
     ],
 )
-def test_a_wish_that_makes_no_sense(wish: dict[str, object], why: str, client: FlaskClient) -> None:
+def test_a_wish_that_makes_no_sense(
+    wish: dict[str, object], why: str, client: FlaskClient
+) -> None:
     answer = client.post("/secret/start", json=wish)
     assert answer.status_code == 400
     assert why in answer.text
 
 
-def test_a_run_is_stopped(client: FlaskClient, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_stopped(
+    client: FlaskClient, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stops: list[bool] = []
     monkeypatch.setattr(desk, "stop", lambda: stops.append(True))
     assert client.post("/secret/stop").status_code == 204
@@ -139,16 +167,17 @@ def test_another_host_in_the_request_is_refused(served: Page) -> None:
 
 def test_a_port_that_is_taken(served: Page, desk: Desk) -> None:
     port = int(served.url.split(":")[2].partition("/")[0])
-    with pytest.raises(LaunchError, match=f"cannot listen on 127.0.0.1 port {port}: Address already in use"):
+    with pytest.raises(
+        LaunchError,
+        match=f"cannot listen on 127.0.0.1 port {port}: Address already in use",
+    ):
         Page(desk, "mine", "", 2, "127.0.0.1", port)
 
 
 @pytest.mark.proof
 def test_a_browser_runs_tests(served: Page, browser: Any, tmp_path: Path) -> None:
     shown = browser.new_page()
-    troubles: list[str] = []
-    shown.on("console", lambda message: troubles.append(message.text))
-    shown.on("pageerror", lambda error: troubles.append(str(error)))
+    troubles = troubles_of(shown)
     shown.goto(served.url)
     shown.click("[data-choose=none]")
     assert shown.is_disabled("#start")
@@ -171,9 +200,13 @@ def test_a_browser_runs_tests(served: Page, browser: Any, tmp_path: Path) -> Non
 @pytest.mark.proof
 @pytest.mark.parametrize("width", [400, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_for_everybody(width: int, scheme: str, served: Page, browser: Any) -> None:
+def test_the_page_is_for_everybody(
+    width: int, scheme: str, served: Page, browser: Any
+) -> None:
     """No finding of axe, nothing to scroll sideways, and a conversation that comes into sight."""
-    shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    shown = browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme=scheme
+    )
     shown.goto(served.url)
     shown.click("#start")
     row = shown.locator(f"li[data-test='{NAME}']")
@@ -181,4 +214,6 @@ def test_the_page_is_for_everybody(width: int, scheme: str, served: Page, browse
     check_for_everybody(shown, width)
     row.locator(".name").click()
     shown.locator("#conversation", has_text="SYNCACK does not come").wait_for()
-    shown.wait_for_function("document.querySelector('#conversation').getBoundingClientRect().top < innerHeight")
+    shown.wait_for_function(
+        "document.querySelector('#conversation').getBoundingClientRect().top < innerHeight"
+    )

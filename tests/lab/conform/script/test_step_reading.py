@@ -22,18 +22,18 @@ WRONG_STEPS = [
     ("S0 <- I0: some", "no packet type ''"),
     ("S0 ~ I0: held", "a channel is held"),
     ("S0 ~ I0: close 1", "a channel is held"),
-    ("S0 ~ I0: acknowledge x", "'x' is no number"),
-    ("S0 ~ I0: silent long", "no number of seconds"),
+    ("S0 ~ I0: acknowledge x", "'x' is not a number"),
+    ("S0 ~ I0: silent long", "not a number of seconds"),
     ("I0: sent peer=S0 tag=1", "no operation 'sent'"),
     ("group bcost root=S0", "no group operation 'bcost'"),
     ("finish S0", "write 'finish'"),
     ("ends well", "no end 'well'"),
     ("survives both", "nothing stands behind the word"),
-    ("S0 -> I0: octets 0g", "no octets in hexadecimal"),
-    ("I0> pending soon", "no number of seconds"),
+    ("S0 -> I0: octets 0g", "not octets in hexadecimal"),
+    ("I0> pending soon", "not a number of seconds"),
     # its keys
     ("I0: send peer=S0", "tag= is missing"),
-    ("I0: send peer=S0 tag", "'tag' is no KEY=VALUE"),
+    ("I0: send peer=S0 tag", "'tag' is not KEY=VALUE"),
     ("I0: send peer=S0 tag=1 tag=2", "'tag' stands twice"),
     ("I0: send peer=S0 tag=1 sead=2", "no key 'sead'"),
     ("I0: echo\nI0> cont=1", "no key 'cont'"),
@@ -43,20 +43,20 @@ WRONG_STEPS = [
     ("group split comm=world new=a keys=0,0,0,0,0", "colors= is missing"),
     ("group dup new=a root=0", "no key 'root'"),
     # its values
-    ("I0: send peer=S0 tag=one", "tag=one: 'one' is no number"),
+    ("I0: send peer=S0 tag=one", "tag=one: 'one' is not a number"),
     ("I0: send peer=S0 tag=1 type=bite", "no type 'bite'"),
     ("I0: send peer=S0 tag=1 mode=x", "no mode 'x'"),
     ("group reduce count=1 op=plus", "no operation 'plus'"),
-    ("group gatherv counts=down", "counts=down: 'down' is no number"),
-    ("S0 -> I0: DATA data=byte:1", "no test data"),
+    ("group gatherv counts=down", "counts=down: 'down' is not a number"),
+    ("S0 -> I0: DATA data=byte:1", "not test data"),
     ("S0 -> I0: DATA data=bite:1:1", "no type 'bite'"),
     ("S0 -> I0: DATA credit=none", "no credit 'none'"),
-    ("S0 -> I0: DATA tag=?a", "'?a' is no number"),
+    ("S0 -> I0: DATA tag=?a", "'?a' is not a number"),
     ("group merge comm=x new=y high=1", "not two numbers"),
     # its expressions
     ("S0 -> I0: DATA tag={datalan}", "{datalan} cannot be evaluated"),
     ("S0 -> I0: DATA tag={1 +}", "cannot be evaluated"),
-    ("S0 -> I0: DATA tag={1}{", "is no number"),
+    ("S0 -> I0: DATA tag={1}{", "is not a number"),
     ("{hiwater x S0 -> I0: DATA", "no step is like that"),
     ("{n} x S0 -> I0: DATA", "{n} cannot be evaluated"),
     ("S0 -> I0: DATA tag={i}", "{i} cannot be evaluated"),
@@ -71,22 +71,34 @@ def test_mistakes_of_steps(tmp_path: Path, steps: str, told: str) -> None:
     with pytest.raises(UsageError) as raised:
         read_test(path, "3.1/a")
     sentence = str(raised.value)
-    assert sentence.startswith(f"{path}: test 3.1/a, step {last}, {steps.splitlines()[-1]!r}: "), sentence
+    assert sentence.startswith(
+        f"{path}: test 3.1/a, step {last}, {steps.splitlines()[-1]!r}: "
+    ), sentence
     assert told in sentence
 
 
 def test_interpreters_know_the_same_operations() -> None:
     source = INTERPRETER.read_text("utf-8")
     assert set(re.findall(r"def do_(\w+)\(", source)) == CALLS.keys()
-    keys = set(re.findall(r"line\[\"(\w+)\"\]|number\(\"(\w+)\"|get\(\"(\w+)\"", source))
-    taken = {key for needed, more in CALLS.values() for key in (*needed.split(), *more.split())}
-    assert {name for names in keys for name in names if name} == taken - {"a"}  # of echo, which nobody reads
+    keys = set(
+        re.findall(r"line\[\"(\w+)\"\]|number\(\"(\w+)\"|get\(\"(\w+)\"", source)
+    )
+    taken = {
+        key
+        for needed, more in CALLS.values()
+        for key in (*needed.split(), *more.split())
+    }
+    # A report of echo, which no step reads
+    assert {name for names in keys for name in names if name} == taken - {"a"}
 
 
 def test_a_call_keeps_procs_as_procs() -> None:
     step = read_step("I0: send peer=S0 tag=5 count=3")
     assert step == steps_of.ScriptCall(
-        proc="I0", operation="send", comm="world", arguments={"peer": (steps_of.Proc("S0"),), "tag": "5", "count": "3"}
+        proc="I0",
+        operation="send",
+        comm="world",
+        arguments={"peer": (steps_of.Proc("S0"),), "tag": "5", "count": "3"},
     )
 
 
@@ -107,10 +119,17 @@ def test_packets_keep_and_use_values() -> None:
     assert (sent.cut, sent.with_credit, sent.destpid) == (9, False, None)
     awaited = read_step("S0 <- I0: some SYNCACK srqid=7 drqid=?h")
     assert isinstance(awaited, steps_of.ExpectPacket)
-    assert (awaited.some, awaited.kind, awaited.fields.kept) == (True, "SYNCACK", {"drqid": "h"})
+    assert (awaited.some, awaited.kind, awaited.fields.kept) == (
+        True,
+        "SYNCACK",
+        {"drqid": "h"},
+    )
 
 
-@pytest.mark.parametrize(("line", "amount"), [("silent", 0.05), ("silent 2", 2.0), ("acknowledge", 1), ("hold", 0)])
+@pytest.mark.parametrize(
+    ("line", "amount"),
+    [("silent", 0.05), ("silent 2", 2.0), ("acknowledge", 1), ("hold", 0)],
+)
 def test_a_channel_has_a_usual_amount(line: str, amount: float) -> None:
     step = read_step(f"S0 ~ I0: {line}")
     assert isinstance(step, steps_of.OnChannel)
@@ -120,10 +139,20 @@ def test_a_channel_has_a_usual_amount(line: str, amount: float) -> None:
 def test_operations_of_groups() -> None:
     step = read_step("group gatherv root=S1 counts=up type=int gap=2")
     assert isinstance(step, steps_of.Collective)
-    assert (step.root, step.counts, step.kind, step.gap) == (steps_of.Proc("S1"), "up", "int", 2)
+    assert (step.root, step.counts, step.kind, step.gap) == (
+        steps_of.Proc("S1"),
+        "up",
+        "int",
+        2,
+    )
     assert read_step("group split new=a colors=0,1 keys=1,0") == steps_of.Split(
         comm="world", new="a", colors=(0, 1), keys=(1, 0)
     )
-    assert read_step("finish S0 I0 4") == steps_of.JobEnds(how="finish", late=("S0", "I0", 4))
+    assert read_step("finish S0 I0 4") == steps_of.JobEnds(
+        how="finish", late=("S0", "I0", 4)
+    )
+    assert read_step("finish with tag=-1 len=9") == steps_of.JobEnds(
+        how="finish", fini=(("tag", -1), ("length", 9))
+    )
     assert {"barrier", "alltoallv"} <= set(COLLECTIVES)
     assert "dup" not in COLLECTIVES

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from impi.base.errors import UsageError
-from impi.lab.conform.script.step_words import Words, duration, evaluate, known, name, number, numbers, substitute
+from impi.lab.conform.script.step_words import (
+    Words,
+    duration,
+    evaluate,
+    known,
+    name,
+    number,
+    numbers,
+    substitute,
+)
 
 
 def test_expressions() -> None:
@@ -40,9 +49,13 @@ def test_a_value_is_one_of_the_known() -> None:
 
 def test_each_word_is_used_once_and_none_is_left() -> None:
     words = Words("tag=5 root=0 count=x")
-    assert (words.peek("tag", "1"), words.take("tag", number, 0), words.take("tag", number, 7)) == ("5", 5, 7)
+    assert (
+        words.peek("tag", "1"),
+        words.take("tag", number, 0),
+        words.take("tag", number, 7),
+    ) == ("5", 5, 7)
     assert words.need("root", number) == 0
-    with pytest.raises(UsageError, match="count=x: 'x' is no number"):
+    with pytest.raises(UsageError, match="count=x: 'x' is not a number"):
         words.take("count", number, 0)
     with pytest.raises(UsageError, match="gap= is missing"):
         words.need("gap", number)

@@ -15,7 +15,7 @@ def test_test_data() -> None:
     assert test_data.parse("hex:00ff") == b"\0\xff"
     assert test_data.octets("byte", 5, 3)[2:] == test_data.octets("byte", 3, 3, gap=2)
     assert test_data.shown(bytes(33)) == "33/00210001"
-    with pytest.raises(UsageError, match="no test data"):
+    with pytest.raises(UsageError, match="not test data"):
         test_data.parse("thirteen")
     with pytest.raises(UsageError, match="no type"):
         test_data.parse("quad:1:1")

@@ -39,7 +39,9 @@ def test_a_new_communicator_has_the_id_behind_the_largest() -> None:
 
 @pytest.mark.parametrize("agreed", [4, 0])
 def test_an_id_that_is_even_is_wrong(agreed: int) -> None:
-    with pytest.raises(Broken, match=f"the largest context id in use is {agreed}") as raised:
+    with pytest.raises(
+        Broken, match=f"the largest context id in use is {agreed}"
+    ) as raised:
         dup(TesterWorld(datalen=64), agreed)
     assert raised.value.clause == "4.3.1"
 
@@ -66,7 +68,9 @@ def begun(line: str) -> Communicators:
 
 
 def test_those_under_test_are_told_in_ranks() -> None:
-    assert begun("group create new=a ranks=S1,I0").lines == dict.fromkeys((0, 1), "create comm=world new=a ranks=3,0")
+    assert begun("group create new=a ranks=S1,I0").lines == dict.fromkeys(
+        (0, 1), "create comm=world new=a ranks=3,0"
+    )
     assert begun("group split new=a colors=0,1,0,1 keys=3,2,1,0").lines == {
         0: "split comm=world new=a color=0 key=3",
         1: "split comm=world new=a color=1 key=2",

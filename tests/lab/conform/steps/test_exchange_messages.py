@@ -19,7 +19,13 @@ def world() -> TesterWorld:
 def test_a_short_message_is_one_packet(world: TesterWorld) -> None:
     Exchange(world.job).send(world.path(2, 0), b"abc", {"tag": 7})
     (sent,) = world.sent()
-    assert (sent.kind, sent.payload, sent.tag, sent.msglen, sent.lsrank) == ("DATA", b"abc", 7, 3, 2)
+    assert (sent.kind, sent.payload, sent.tag, sent.msglen, sent.lsrank) == (
+        "DATA",
+        b"abc",
+        7,
+        3,
+        2,
+    )
 
 
 def test_a_long_message_goes_on_when_it_is_answered(world: TesterWorld) -> None:
@@ -42,7 +48,9 @@ def test_a_long_message_is_answered_and_put_together(world: TesterWorld) -> None
     handle = 1 + (1 << 20)
     world.says("DATASYNC", 0, 2, LONG[:16], msglen=40, srqid=5, tag=7)
     for at in (16, 32):
-        world.says("DATA", 0, 2, LONG[at : at + 16], msglen=40, srqid=5, drqid=handle, tag=7)
+        world.says(
+            "DATA", 0, 2, LONG[at : at + 16], msglen=40, srqid=5, drqid=handle, tag=7
+        )
     assert Exchange(world.job).receive(world.path(2, 0), 40, tag=7, cid=0) == LONG
     assert ("SYNCACK", 5, handle) in [(p.kind, p.srqid, p.drqid) for p in world.sent()]
 
@@ -55,7 +63,9 @@ def test_a_long_message_is_answered_and_put_together(world: TesterWorld) -> None
         ({"tag": 7, "lsrank": 1}, "pk_lsrank is 1, not 0", ""),
     ],
 )
-def test_a_message_with_another_header(world: TesterWorld, said: dict, told: str, clause: str) -> None:
+def test_a_message_with_another_header(
+    world: TesterWorld, said: dict, told: str, clause: str
+) -> None:
     world.says("DATA", 0, 2, b"abc", **said)
     with pytest.raises(Broken, match=told) as raised:
         Exchange(world.job).receive(world.path(2, 0), 3, tag=7, cid=0, lsrank=0)
@@ -74,7 +84,9 @@ def test_only_what_fits_is_taken_and_the_rest_stays(world: TesterWorld) -> None:
     world.says("DATA", 0, 2, b"a", tag=1)
     world.says("DATA", 0, 2, b"b", tag=2)
     exchange, path = Exchange(world.job), world.path(2, 0)
-    assert exchange.next_packet(path, "tag 2", fits=lambda p: p.tag == 2).payload == b"b"
+    assert (
+        exchange.next_packet(path, "tag 2", fits=lambda p: p.tag == 2).payload == b"b"
+    )
     require(path.inbox[0], world.job, {"tag": 1, "kind": "DATA"})
     with pytest.raises(Broken, match="packet is DATA"):
         exchange.idle(path, 0.1)

@@ -30,9 +30,15 @@ def test_a_broadcast_of_a_simulated_root() -> None:
         world.reports(rank, f"ok data={shown}")
     perform(world, "group bcast root=S0 count=3 seed=4")
     sent = world.sent()
-    assert [p.payload[:5] for p in sent if p.cid == 0 and p.kind == "DATASYNC"] == [b"bcast"] * 2
+    assert [p.payload[:5] for p in sent if p.cid == 0 and p.kind == "DATASYNC"] == [
+        b"bcast"
+    ] * 2
     (message,) = [p for p in sent if p.cid == 1]
-    assert (message.tag, message.payload, message.dest[1]) == (Tag.BCAST, test_data.octets("byte", 3, 4), 100)
+    assert (message.tag, message.payload, message.dest[1]) == (
+        Tag.BCAST,
+        test_data.octets("byte", 3, 4),
+        100,
+    )
 
 
 def test_a_result_that_is_otherwise() -> None:
@@ -57,7 +63,9 @@ def test_a_reduction_of_all_ranks_in_their_order() -> None:
 
     def added(rows: Sequence[bytes]) -> bytes:
         values = [test_data.decode("int", row) for row in rows]
-        return test_data.encode("int", [sum(column) for column in zip(*values, strict=True)])
+        return test_data.encode(
+            "int", [sum(column) for column in zip(*values, strict=True)]
+        )
 
     world.says("DATA", 0, 2, added(parts[:2]), tag=Tag.REDUCE, cid=1)
     for rank in (0, 1):
@@ -68,7 +76,10 @@ def test_a_reduction_of_all_ranks_in_their_order() -> None:
 
 def test_names_of_procs_become_ranks() -> None:
     steps = GroupSteps(Exchange(TesterWorld().job))
-    assert steps.line("send", "world", {"peer": (Proc("S1"),), "tag": "5"}) == "send peer=3 tag=5"
+    assert (
+        steps.line("send", "world", {"peer": (Proc("S1"),), "tag": "5"})
+        == "send peer=3 tag=5"
+    )
     assert steps.tested("world") == [(0, 0), (1, 1)]
 
 

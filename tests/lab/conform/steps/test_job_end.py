@@ -39,8 +39,16 @@ def test_a_good_end() -> None:
     world, between = ending(), []
     end(world, between=lambda: between.append([p.kind for p in world.sent()]))
     assert world.job.over
-    assert between == [["DATA", "DATA", "DATA"]], "both were told to end, and the barrier"
+    assert between == [["DATA", "DATA", "DATA"]], (
+        "both were told to end, and the barrier"
+    )
     assert [p.kind for p in world.sent()] == ["FINI"]
+
+
+def test_our_fini_has_the_fields_of_the_step() -> None:
+    world = ending()
+    end(world, fini={"tag": -1, "cid": 1 << 40})
+    assert [(p.kind, p.tag, p.cid) for p in world.sent()][-1] == ("FINI", -1, 1 << 40)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +68,9 @@ def test_what_is_left_out(without: str, told: str, clause: str) -> None:
 
 def test_octets_after_fini() -> None:
     world = ending("close")
-    world.coming.append(lambda: (world.wire.incoming.extend(b"x"), setattr(world.wire, "ended", True)))
+    world.coming.append(
+        lambda: (world.wire.incoming.extend(b"x"), setattr(world.wire, "ended", True))
+    )
     with pytest.raises(Broken, match="octets after FINI"):
         end(world)
 

@@ -17,10 +17,14 @@ from impi.lab.conform.steps.performer import Performer
 Script = Callable[[TesterWorld], object]
 
 
-def perform(*steps: str, coming: Script = lambda _world: None, **limits: int) -> TesterWorld:
+def perform(
+    *steps: str, coming: Script = lambda _world: None, **limits: int
+) -> TesterWorld:
     world = TesterWorld(**{"datalen": 64, **limits})
     coming(world)
-    test = Test(name="3.1/t", title="t", level="MUST", steps=steps, setup=Configuration())
+    test = Test(
+        name="3.1/t", title="t", level="MUST", steps=steps, setup=Configuration()
+    )
     performer = Performer(world.job, test, {"n": 2})
     performer.run()
     return world
@@ -40,7 +44,10 @@ def reports(*texts: str) -> Script:
 
 def test_an_interpreter_is_told_and_reports() -> None:
     world = perform(
-        "I0: recv peer=S0 tag=5 count={n}", "I0> source=S0 tag=?t", "different t", coming=reports("ok source=2 tag=5")
+        "I0: recv peer=S0 tag=5 count={n}",
+        "I0> source=S0 tag=?t",
+        "different t",
+        coming=reports("ok source=2 tag=5"),
     )
     assert world.told() == [(0, "recv peer=2 tag=5 count=2")]
 
@@ -63,11 +70,21 @@ def test_reports_that_are_otherwise(steps: list[str], report: str, told: str) ->
 def test_a_packet_is_sent_with_the_fields_of_its_communicator() -> None:
     world = perform("S1 -> I0: DATASYNC tag=5 comm=world data=byte:2:1")
     (sent,) = world.sent()
-    assert (sent.kind, sent.lsrank, sent.cid, sent.msglen, sent.payload) == ("DATASYNC", 3, 0, 2, bytes([37, 48]))
+    assert (sent.kind, sent.lsrank, sent.cid, sent.msglen, sent.payload) == (
+        "DATASYNC",
+        3,
+        0,
+        2,
+        bytes([37, 48]),
+    )
 
 
 def test_a_packet_in_two_pieces() -> None:
-    world = perform("S0 -> I0: DATA data=byte:4:1 cut=130", "S0 -> I0: rest", "S1 -> I0: octets 00ff")
+    world = perform(
+        "S0 -> I0: DATA data=byte:4:1 cut=130",
+        "S0 -> I0: rest",
+        "S1 -> I0: octets 00ff",
+    )
     assert len(world.wire.sent) == 128 + 4 + 2
     assert world.wire.sent.endswith(b"\0\xff")
 
@@ -83,11 +100,18 @@ def test_an_expected_packet_keeps_values_for_later_steps() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "told"),
-    [({"tag": 7}, "pk_tag is 7, not 6"), ({"tag": 6, "cid": 2}, "pk_cid is 2, not 0"), ({"tag": 6}, "data is 7878")],
+    [
+        ({"tag": 7}, "pk_tag is 7, not 6"),
+        ({"tag": 6, "cid": 2}, "pk_cid is 2, not 0"),
+        ({"tag": 6}, "data is 7878"),
+    ],
 )
 def test_an_expected_packet_that_is_otherwise(fields: dict, told: str) -> None:
     with pytest.raises(Broken, match=told):
-        perform("S0 <- I0: DATA tag=6 data=byte:2:1", coming=says("DATA", 0, 2, b"xx", **fields))
+        perform(
+            "S0 <- I0: DATA tag=6 data=byte:2:1",
+            coming=says("DATA", 0, 2, b"xx", **fields),
+        )
 
 
 def test_messages_both_ways_and_what_differs() -> None:
@@ -98,12 +122,19 @@ def test_messages_both_ways_and_what_differs() -> None:
     )
     assert [p.tag for p in world.sent()] == [3]
     with pytest.raises(Broken, match="user data differs from octet 1 on"):
-        perform("S0 <= I0: tag=4 data=byte:2:1", coming=says("DATA", 0, 2, bytes([37, 49]), tag=4))
+        perform(
+            "S0 <= I0: tag=4 data=byte:2:1",
+            coming=says("DATA", 0, 2, bytes([37, 49]), tag=4),
+        )
 
 
 def test_what_no_step_takes_is_one_packet_too_many() -> None:
     with pytest.raises(Broken, match="further packet is DATA, not none"):
-        perform("I0: echo", "I0>", coming=lambda world: (world.says("DATA", 0, 2), world.reports(0, "ok")))
+        perform(
+            "I0: echo",
+            "I0>",
+            coming=lambda world: (world.says("DATA", 0, 2), world.reports(0, "ok")),
+        )
 
 
 def test_acknowledgements_are_the_tests_business_once_a_path_is_held() -> None:
@@ -123,10 +154,19 @@ def test_acknowledgements_are_the_tests_business_once_a_path_is_held() -> None:
 
 def test_channels_are_closed_and_ended() -> None:
     world = perform("S0 ~ I0: pace 1", "S0 ~ I0: FINI", "S0 ~ I0: close")
-    assert (world.wire.pace, world.wire.closed, [p.kind for p in world.sent()]) == (1, True, ["FINI"])
+    assert (world.wire.pace, world.wire.closed, [p.kind for p in world.sent()]) == (
+        1,
+        True,
+        ["FINI"],
+    )
     with pytest.raises(Broken, match="the channel stays open"):
         perform("S0 ~ I0: closed")
-    perform("S0 ~ I0: closed", coming=lambda world: world.coming.append(lambda: setattr(world.wire, "ended", True)))
+    perform(
+        "S0 ~ I0: closed",
+        coming=lambda world: world.coming.append(
+            lambda: setattr(world.wire, "ended", True)
+        ),
+    )
 
 
 def test_values_that_must_differ() -> None:
@@ -137,13 +177,17 @@ def test_values_that_must_differ() -> None:
 
 
 def ended(code: int) -> Script:
-    return lambda world: setattr(world, "ended", Completed(argv=(), code=code, stdout=b"", stderr=b""))
+    return lambda world: setattr(
+        world, "ended", Completed(argv=(), code=code, stdout=b"", stderr=b"")
+    )
 
 
 def test_the_implementation_ends_or_survives() -> None:
     perform("ends nonzero", coming=ended(1))
     perform("survives", coming=ended(1))
-    perform("survives", coming=lambda world: [world.reports(rank, "ok") for rank in (0, 1)])
+    perform(
+        "survives", coming=lambda world: [world.reports(rank, "ok") for rank in (0, 1)]
+    )
     for step, script, told in (
         ("ends zero", ended(1), "it ends with 1"),
         ("ends zero", lambda _world: None, "does not end"),

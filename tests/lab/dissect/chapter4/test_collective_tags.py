@@ -10,5 +10,11 @@ from impi.protocol.collectives import tags
 
 @pytest.mark.clause("4.25")
 def test_the_table() -> None:
-    ours = {name: value for name, value in vars(tags).items() if name.endswith("_TAG") and value <= Tag.FREE}
-    assert ours == {{"FREE": "COMM_FREE"}.get(tag.name, tag.name) + "_TAG": tag for tag in Tag}
+    ours = {
+        name: value
+        for name, value in vars(tags).items()
+        if name.endswith("_TAG") and value <= Tag.FREE
+    }
+    assert ours == {
+        {"FREE": "COMM_FREE"}.get(tag.name, tag.name) + "_TAG": tag for tag in Tag
+    }

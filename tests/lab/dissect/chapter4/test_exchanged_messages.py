@@ -14,7 +14,11 @@ def group(clients: list[int]) -> Group:
 
 
 def told(messages: Messages) -> list[tuple[int, int, Tag, bytes | None]]:
-    return [(each.src, each.dest, Tag(each.tag), each.octets) for each in messages if isinstance(each, Message)]
+    return [
+        (each.src, each.dest, Tag(each.tag), each.octets)
+        for each in messages
+        if isinstance(each, Message)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -26,7 +30,9 @@ def told(messages: Messages) -> list[tuple[int, int, Tag, bytes | None]]:
     ],
 )
 def test_a_barrier(clients: list[int], edges: list[tuple[int, int]]) -> None:
-    assert told(barrier(group(clients))) == [(*edge, Tag.BARRIER, b"") for edge in edges]
+    assert told(barrier(group(clients))) == [
+        (*edge, Tag.BARRIER, b"") for edge in edges
+    ]
 
 
 def test_an_allgather_of_three_clients() -> None:
@@ -34,7 +40,9 @@ def test_an_allgather_of_three_clients() -> None:
     first = [(0, 3, b"ac"), (1, 0, b"b"), (3, 1, b"d")]
     # In the last round only one block is missing everywhere.
     second = [(0, 1, b"ac"), (1, 3, b"b"), (3, 0, b"d")]
-    assert found == [(src, dest, Tag.GATHER, octets) for src, dest, octets in (*first, *second)]
+    assert found == [
+        (src, dest, Tag.GATHER, octets) for src, dest, octets in (*first, *second)
+    ]
 
 
 def test_an_allgather_of_four_clients_doubles() -> None:
@@ -43,5 +51,7 @@ def test_an_allgather_of_four_clients_doubles() -> None:
 
 
 def test_an_allreduce_of_two_clients() -> None:
-    found = told(allreduce(group([0, 0, 1]), [b"a", b"b", b"c"], lambda one, other: one + other))
+    found = told(
+        allreduce(group([0, 0, 1]), [b"a", b"b", b"c"], lambda one, other: one + other)
+    )
     assert found == [(0, 2, Tag.REDUCE, b"ab"), (2, 0, Tag.REDUCE, b"c")]

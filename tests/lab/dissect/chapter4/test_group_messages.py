@@ -41,15 +41,23 @@ def edges(messages: Messages | Answer) -> list[tuple[int, int]]:
 def test_barrier() -> None:
     assert edges(barrier(group([0, 0, 1, 1]))) == [(2, 0), (0, 2)]
     tree = edges(barrier(group([0, 1, 2, 3, 4, 5])))
-    assert set(tree[:5]) == {(5, 1), (4, 0), (3, 1), (2, 0), (1, 0)}  # 4.10: parents without the highest bit
+    # 4.10: parents without the highest bit
+    assert set(tree[:5]) == {(5, 1), (4, 0), (3, 1), (2, 0), (1, 0)}
     assert [(b, a) for a, b in tree[:5]][::-1] == tree[5:]
-    assert {(m.tag, m.cid, m.octets) for m in crossing(barrier(group([0, 1])))} == {(110, 1, b"")}
+    assert {(m.tag, m.cid, m.octets) for m in crossing(barrier(group([0, 1])))} == {
+        (110, 1, b"")
+    }
 
 
 @pytest.mark.clause("4.11")
 def test_bcast_from_a_root_that_is_no_master() -> None:
     assert edges(bcast(group([0, 0, 1, 2]), 1, b"x")) == [(1, 2), (1, 3)]
-    assert edges(bcast(group([0, 1, 2, 2, 3, 4]), 3, b"x")) == [(3, 4), (3, 5), (4, 0), (3, 1)]
+    assert edges(bcast(group([0, 1, 2, 2, 3, 4]), 3, b"x")) == [
+        (3, 4),
+        (3, 5),
+        (4, 0),
+        (3, 1),
+    ]
 
 
 @pytest.mark.clause("4.12")
@@ -83,5 +91,7 @@ def test_reduce() -> None:
 @pytest.mark.clause("4.18")
 def test_scan() -> None:
     parts = [b"\1", b"\2", b"\4"]
-    found = crossing(scan(group([0, 0, 1]), parts, lambda one, other: bytes([one[0] + other[0]])))
+    found = crossing(
+        scan(group([0, 0, 1]), parts, lambda one, other: bytes([one[0] + other[0]]))
+    )
     assert [(m.src, m.dest, m.octets) for m in found] == [(1, 2, b"\3")]

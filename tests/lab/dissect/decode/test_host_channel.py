@@ -18,7 +18,13 @@ PROOF = b"IMPI" + bytes(60)
 
 def known(*versions: tuple[int, ...]) -> Layout:
     found = layout()
-    return replace(found, values={**found.values, "C_VERSION": tuple(n for each in versions for n in each)})
+    return replace(
+        found,
+        values={
+            **found.values,
+            "C_VERSION": tuple(n for each in versions for n in each),
+        },
+    )
 
 
 def connection(back: bytes, proof: bytes = b"", said: bytes = FINI) -> Connection:
@@ -29,7 +35,9 @@ def connection(back: bytes, proof: bytes = b"", said: bytes = FINI) -> Connectio
 
 @pytest.mark.parametrize("proof", [b"", PROOF])
 def test_the_answer_is_no_packet(proof: bytes) -> None:
-    (channel,) = channels_of(connection(proof + b"\0\0\0\0" + FINI, proof), 0, known(LAZY, LAZY))
+    (channel,) = channels_of(
+        connection(proof + b"\0\0\0\0" + FINI, proof), 0, known(LAZY, LAZY)
+    )
     assert channel.problems == []
     assert [one.kind for one in channel.packets] == ["FINI", "FINI"]
 
@@ -38,7 +46,9 @@ def test_the_answer_is_no_packet(proof: bytes) -> None:
 def test_a_connection_without_an_answer_is_no_channel(proof: bytes) -> None:
     assert channels_of(connection(proof, proof, b""), 0, known(LAZY, LAZY)) == []
     (channel,) = channels_of(connection(proof, proof), 0, known(LAZY, LAZY))
-    assert "host 0 did not answer with its rank" in str(channel.problems[0]), "packets without an answer"
+    assert "host 0 did not answer with its rank" in str(channel.problems[0]), (
+        "packets without an answer"
+    )
 
 
 def test_another_rank_is_no_answer() -> None:

@@ -38,7 +38,9 @@ def test_a_host_is_found_where_it_listens_in_any_form_of_its_address() -> None:
         ("::ffff:0.0.0.1", "0.0.0.1"),
     ],
 )
-def test_ipv4_in_ipv6_is_ipv4_but_for_loopback_and_the_wildcard(address: str, shown: str) -> None:
+def test_ipv4_in_ipv6_is_ipv4_but_for_loopback_and_the_wildcard(
+    address: str, shown: str
+) -> None:
     packed = ip_address(address).packed
     assert show_address(packed) == shown
     assert endpoint_address(packed) == ip_address(shown).packed

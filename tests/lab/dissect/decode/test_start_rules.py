@@ -8,7 +8,14 @@ import pytest
 from conversations import CASES, streams
 from pcapmaker import PcapMaker
 
-from impi.lab.dissect import UNNUMBERED, Segment, decode_startup, observe_streams, read_pcap, reassemble
+from impi.lab.dissect import (
+    UNNUMBERED,
+    Segment,
+    decode_startup,
+    observe_streams,
+    read_pcap,
+    reassemble,
+)
 from impi.lab.dissect.decode.start_rules import StartFault, start_faults
 
 LABELS = {
@@ -51,18 +58,30 @@ class Start:
     def faults(self) -> list[StartFault]:
         maker = PcapMaker()
         for client in (0, 1):
-            forth = command(b"AUTH", struct.pack(">I", 1)) + command(b"IMPI", struct.pack(">i", self.numbers[client]))
+            forth = command(b"AUTH", struct.pack(">I", 1)) + command(
+                b"IMPI", struct.pack(">i", self.numbers[client])
+            )
             for label, data in self.labels[client].items():
                 forth += command(b"COLL", struct.pack(">i", label) + data)
             back = struct.pack(">ii", self.method, 0) + self.before_size
             back += command(b"IMPI", struct.pack(">i", self.size))
             for label in sorted(self.labels[0].keys() | self.labels[1].keys()):
                 if label not in self.dropped:
-                    data = self.back.get(label, b"".join(each.get(label, b"") for each in self.labels))
-                    back += command(b"COLL", struct.pack(">iI", label, self.mask) + data)
+                    data = self.back.get(
+                        label, b"".join(each.get(label, b"") for each in self.labels)
+                    )
+                    back += command(
+                        b"COLL", struct.pack(">iI", label, self.mask) + data
+                    )
             ends = ("10.0.0.9", 6000 + client), ("10.0.0.1", 5000)
-            maker.connection(*ends, forth + (command(b"DONE") if self.done else b""), back + self.last)
-        found = reassemble(s for s in read_pcap(maker.bytes()) if isinstance(s, Segment))
+            maker.connection(
+                *ends,
+                forth + (command(b"DONE") if self.done else b""),
+                back + self.last,
+            )
+        found = reassemble(
+            s for s in read_pcap(maker.bytes()) if isinstance(s, Segment)
+        )
         return list(start_faults([decode_startup(connection) for connection in found]))
 
 
@@ -98,7 +117,11 @@ def number(value: int) -> bytes:
         (of_client(x1400=number(1000)), "C_TAGUB is 1000", "3.9"),
         (of_client(x1300=number(0)), "C_DATALEN is 0", "2.3.5"),
         (of_client(x1100=number(2)), "H_IPV6 has 1 values, not 2", "2.3.5"),
-        (of_client(x2200=number(3)), "H_NPROCS has 3 procs together, C_NPROCS 2", "2.3.5"),
+        (
+            of_client(x2200=number(3)),
+            "H_NPROCS has 3 procs together, C_NPROCS 2",
+            "2.3.5",
+        ),
         (of_client(x2300=number(5)), "ackmark 5 is over hiwater 4", "3.9"),
         (of_client(x3100=bytes(8)), "P_PID has 1 values, not 2", "2.3.5"),
     ],
@@ -124,14 +147,18 @@ def test_a_label_that_is_skipped_comes_no_more():
     start.done = False
     found = [(f.text, f.client) for f in start.faults() if f.client == 1]
     assert found
-    assert found[0][0].startswith("client 1 gives P_PID and has skipped C_NHOSTS, C_NPROCS")
+    assert found[0][0].startswith(
+        "client 1 gives P_PID and has skipped C_NHOSTS, C_NPROCS"
+    )
 
 
 def test_a_number_that_is_taken():
     start = Start()
     start.numbers = [0, 0]
     start.size = 1
-    assert ("a second client says that it is client 0", UNNUMBERED) in [(f.text, f.client) for f in start.faults()]
+    assert ("a second client says that it is client 0", UNNUMBERED) in [
+        (f.text, f.client) for f in start.faults()
+    ]
 
 
 def test_labels_that_do_not_ascend():
@@ -153,12 +180,24 @@ def attribute(**changed: object):
     [
         (attribute(method=1), "chooses method 1, which was not offered", "2.3.3"),
         (attribute(before_size=bytes(8)), "where only IMPI can come", "2.3.3"),
-        (attribute(size=3), "tells of (3,) clients", "2.3.4"),
+        (attribute(size=3), "announces (3,) clients", "2.3.4"),
         (attribute(mask=7), "client_mask of C_VERSION is 0x7, not 0x3", "2.3.5"),
-        (attribute(back={0x3100: struct.pack(">qqqq", 8, 7, 8, 7)}), "P_PID has other values", "2.3.5"),
-        (attribute(dropped={0x2200}), "H_NPROCS of all clients was never broadcast", "2.3.5"),
+        (
+            attribute(back={0x3100: struct.pack(">qqqq", 8, 7, 8, 7)}),
+            "P_PID has other values",
+            "2.3.5",
+        ),
+        (
+            attribute(dropped={0x2200}),
+            "H_NPROCS of all clients was never broadcast",
+            "2.3.5",
+        ),
         (attribute(last=command(b"DONE") * 2), "sends DONE again", "2.3.6"),
-        (attribute(last=command(b"DONE") + command(b"FINI")), "sends FINI, which has no answer", "2.3.7"),
+        (
+            attribute(last=command(b"DONE") + command(b"FINI")),
+            "sends FINI, which has no answer",
+            "2.3.7",
+        ),
     ],
 )
 def test_a_server_that_breaks_a_rule(change, words, clause):

@@ -14,8 +14,14 @@ NAMES = sorted(f.stem for f in BY_HAND.glob("*.txt") if "[to all]" in f.read_tex
 
 def streams(name: str) -> dict[StreamName, bytes]:
     text = (BY_HAND / f"{name}.txt").read_text()
-    clients = sorted({int(line[8:-1]) for line in text.splitlines() if line.startswith("[client ")})
-    found = {StreamName("startup", c, 0, forth): b"" for c in clients for forth in (True, False)}
+    clients = sorted(
+        {int(line[8:-1]) for line in text.splitlines() if line.startswith("[client ")}
+    )
+    found = {
+        StreamName("startup", c, 0, forth): b""
+        for c in clients
+        for forth in (True, False)
+    }
     open_: list[StreamName] = []
     for raw in text.splitlines():
         line = raw.partition("#")[0].strip()
@@ -39,7 +45,11 @@ def test_every_octet_belongs_to_one_record(name):
     every = records([job(name)])
     assert sum(r.size for r in every) == sum(map(len, streams(name).values()))
     texts = [str(r.fields["text"]) for r in every if wrong(r)]
-    assert [t for t in texts if "ended without" not in t and "DONE before the labels" not in t] == []
+    assert [
+        t
+        for t in texts
+        if "ended without" not in t and "DONE before the labels" not in t
+    ] == []
 
 
 def test_three_clients_with_several_hosts():
@@ -47,7 +57,9 @@ def test_three_clients_with_several_hosts():
     assert layout is not None
     assert layout.nclients == 3
     assert len(layout.hosts) > 3
-    assert [p.rank for p in layout.procs] == list(range(sum(h.nprocs for h in layout.hosts)))
+    assert [p.rank for p in layout.procs] == list(
+        range(sum(h.nprocs for h in layout.hosts))
+    )
 
 
 def test_what_nobody_knows_is_shown_by_number():

@@ -9,7 +9,16 @@ from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.semantics.values.op import OPS
 from impi.rank.engine.windows import access_header
 
-KINDS = ("Put", "Get", "Accumulate", "Get_accumulate", "Compare_and_swap", "nothing", "Post", "a fault")
+KINDS = (
+    "Put",
+    "Get",
+    "Accumulate",
+    "Get_accumulate",
+    "Compare_and_swap",
+    "nothing",
+    "Post",
+    "a fault",
+)
 FLAGS = {
     access_header.LOCK_SHARED: "lock shared",
     access_header.LOCK_EXCLUSIVE: "lock exclusive",
@@ -27,16 +36,35 @@ FLAGS = {
 def test_what_impi_writes_is_read(kind: int, flag: int, op: str) -> None:
     written = access_header.encode(kind, flag, op, NAMED["DOUBLE"], 24, 3) + b"data"
     access = WindowAccess(
-        kind=KINDS[kind], marks=(FLAGS[flag],), op=op, datatype="DOUBLE", at=24, count=3, data=b"data"
+        kind=KINDS[kind],
+        marks=(FLAGS[flag],),
+        op=op,
+        datatype="DOUBLE",
+        at=24,
+        count=3,
+        data=b"data",
     )
     assert read_access(written) == access
     assert access.head + access.data == written
 
 
 def test_an_access_in_words() -> None:
-    put = WindowAccess(kind="Put", marks=("unlock", "acknowledge"), datatype="INT", at=8, count=5, data=bytes(20))
-    assert str(put) == f"Put of 5 INT at octet 8 [unlock, acknowledge] with {bytes(12).hex()}..."
-    assert str(WindowAccess(kind="Accumulate", op="SUM", count=1)) == "Accumulate (SUM) of 1 BYTE at octet 0"
+    put = WindowAccess(
+        kind="Put",
+        marks=("unlock", "acknowledge"),
+        datatype="INT",
+        at=8,
+        count=5,
+        data=bytes(20),
+    )
+    assert (
+        str(put)
+        == f"Put of 5 INT at octet 8 [unlock, acknowledge] with {bytes(12).hex()}..."
+    )
+    assert (
+        str(WindowAccess(kind="Accumulate", op="SUM", count=1))
+        == "Accumulate (SUM) of 1 BYTE at octet 0"
+    )
 
 
 GOOD = WindowAccess(kind="Put", datatype="INT", count=1).head

@@ -9,7 +9,15 @@ import pytest
 from conversations import CASES, Talk, header, layout, streams
 from pcapmaker import ACK, FIN
 
-from impi.lab.dissect import Breach, Dissection, breaches, decode_channel, observe_streams, read_pcap, reassemble
+from impi.lab.dissect import (
+    Breach,
+    Dissection,
+    breaches,
+    decode_channel,
+    observe_streams,
+    read_pcap,
+    reassemble,
+)
 from impi.lab.dissect.jobs.breaches import EARLY_CLOSE, OWED_PROTOACK
 from impi.lab.dissect.streams.pcap import Segment
 
@@ -38,7 +46,10 @@ def conversation(*said: tuple[bool, bytes], fini: bool = True) -> Talk:
     return talk
 
 
-BACK: Any = {"src": (bytes(12) + bytes([10, 0, 0, 1]), 1000), "dest": (bytes(12) + bytes([10, 0, 0, 2]), 1001)}
+BACK: Any = {
+    "src": (bytes(12) + bytes([10, 0, 0, 1]), 1000),
+    "dest": (bytes(12) + bytes([10, 0, 0, 2]), 1001),
+}
 DATA = (True, header("DATA"))
 PROTOACK = (False, header("PROTOACK", **BACK))
 
@@ -54,8 +65,15 @@ def test_what_is_acknowledged_is_owed_by_nobody():
 
 def test_the_receiver_owes_protoacks():
     (found,) = told(conversation(DATA, DATA, DATA))
-    assert (found.clause, found.rule, found.client, found.rank) == ("3.6", OWED_PROTOACK, 0, 0)
-    assert str(found) == "rank 0 never sent 1 PROTOACKs for packets of rank 1 (IMPI 3.6)"
+    assert (found.clause, found.rule, found.client, found.rank) == (
+        "3.6",
+        OWED_PROTOACK,
+        0,
+        0,
+    )
+    assert (
+        str(found) == "rank 0 never sent 1 PROTOACKs for packets of rank 1 (IMPI 3.6)"
+    )
 
 
 def test_of_a_lost_channel_nobody_owes_anything():
@@ -103,7 +121,13 @@ def closing(*order: str) -> Talk:
         if word[1:] == "FINI":
             talk.say(side == 0, header("FINI"))
         else:
-            talk.maker.tcp(talk.ends[side], talk.ends[1 - side], talk.sent[side], talk.sent[1 - side], FIN | ACK)
+            talk.maker.tcp(
+                talk.ends[side],
+                talk.ends[1 - side],
+                talk.sent[side],
+                talk.sent[1 - side],
+                FIN | ACK,
+            )
             talk.sent[side] += 1
     return talk
 

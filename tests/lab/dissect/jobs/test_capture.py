@@ -31,7 +31,19 @@ CASES = [
 ]
 SERVER = ("127.0.0.1", 5000)
 HOSTS = {0: "127.0.0.2", 1: "127.0.0.1"}
-FIELDS = ["len", "srqid", "drqid", "msglen", "lsrank", "tag", "cid", "seqnum", "count", "dtype", "reserved"]
+FIELDS = [
+    "len",
+    "srqid",
+    "drqid",
+    "msglen",
+    "lsrank",
+    "tag",
+    "cid",
+    "seqnum",
+    "count",
+    "dtype",
+    "reserved",
+]
 
 
 def octets(case: str, name: str) -> bytes:
@@ -40,13 +52,20 @@ def octets(case: str, name: str) -> bytes:
 
 def h_port(case: str, client: int) -> int:
     data = octets(case, f"client{client}_to_server")
-    return int.from_bytes(data[data.index(b"\x00\x00\x00\x08\x00\x00\x21\x00") + 8 :][:4], "big")
+    return int.from_bytes(
+        data[data.index(b"\x00\x00\x00\x08\x00\x00\x21\x00") + 8 :][:4], "big"
+    )
 
 
-def dissection(case: str, mss: int = 1448, server: tuple[str, int] = SERVER) -> Dissection:
+def dissection(
+    case: str, mss: int = 1448, server: tuple[str, int] = SERVER
+) -> Dissection:
     maker = PcapMaker()
     for client in (0, 1):
-        streams = octets(case, f"client{client}_to_server"), octets(case, f"server_to_client{client}")
+        streams = (
+            octets(case, f"client{client}_to_server"),
+            octets(case, f"server_to_client{client}"),
+        )
         maker.connection(("127.0.0.1", 6000 + client), server, *streams, mss=mss)
     streams = octets(case, "host1_to_host0"), octets(case, "host0_to_host1")
     maker.connection((HOSTS[1], 7000), (HOSTS[0], h_port(case, 0)), *streams, mss=mss)
@@ -66,7 +85,11 @@ def test_every_octet_is_accounted_for(case):
     assert len(result.conversations) == 2
     for conversation in result.conversations:
         client = conversation.client
-        forth = sum(n.length + (0 if n.kind == "KEY" else 8) for n in conversation.notes if n.by_client)
+        forth = sum(
+            n.length + (0 if n.kind == "KEY" else 8)
+            for n in conversation.notes
+            if n.by_client
+        )
         back = sum(n.length + 8 for n in conversation.notes if not n.by_client)
         assert forth == len(octets(case, f"client{client}_to_server"))
         assert back == len(octets(case, f"server_to_client{client}"))
@@ -90,9 +113,15 @@ def test_packets_agree_with_the_record(case):
         for line, packet in zip(recorded, packets, strict=True):
             values = dict(re.findall(r"(\w+)=(\S+)", line))
             assert packet.kind in line
-            names = {"len": packet.length, **{f: getattr(packet, f) for f in FIELDS if f != "len"}}
+            names = {
+                "len": packet.length,
+                **{f: getattr(packet, f) for f in FIELDS if f != "len"},
+            }
             assert {f: int(values[f]) for f in FIELDS} == names
-            assert f"dest={'.'.join(map(str, packet.dest[0][12:]))}/{packet.dest[1]} " in line
+            assert (
+                f"dest={'.'.join(map(str, packet.dest[0][12:]))}/{packet.dest[1]} "
+                in line
+            )
             data = re.search(r"data\[(\d+)\]=([0-9a-f]+)", line)
             assert (int(data[1]) if data else 0) == len(packet.payload)
             assert packet.payload.hex().startswith(data[2] if data else "")
@@ -104,12 +133,19 @@ def test_startup_agrees_with_the_record(case):
     record = (VECTORS / case / "decoded.txt").read_text().splitlines()
     for conversation in result.conversations:
         for by_client, arrow in ((True, "->"), (False, "<-")):
-            lines = [x for x in record if re.search(rf" client{conversation.client} {arrow} server : ", x)]
+            lines = [
+                x
+                for x in record
+                if re.search(rf" client{conversation.client} {arrow} server : ", x)
+            ]
             notes = [n for n in conversation.notes if n.by_client == by_client]
             assert len(lines) == len(notes)
             for line, note in zip(lines, notes, strict=True):
                 if note.kind == "COLL":
-                    shown = ", ".join(f"'{v.hex()}'" if isinstance(v, bytes) else str(v) for v in note.values)
+                    shown = ", ".join(
+                        f"'{v.hex()}'" if isinstance(v, bytes) else str(v)
+                        for v in note.values
+                    )
                     assert f"COLL len={note.length} {LABELS[note.label]}" in line
                     assert line.endswith(f"[{shown}]")
                 elif note.kind in ("IMPI", "DONE", "FINI"):
@@ -123,7 +159,12 @@ def test_the_layout_is_learned():
     assert layout is not None
     assert layout.nclients == 2
     assert [(h.client, h.nprocs) for h in layout.hosts] == [(0, 2), (1, 2)]
-    assert [(p.rank, p.client, p.host) for p in layout.procs] == [(0, 0, 0), (1, 0, 0), (2, 1, 1), (3, 1, 1)]
+    assert [(p.rank, p.client, p.host) for p in layout.procs] == [
+        (0, 0, 0),
+        (1, 0, 0),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
     assert layout.values["C_DATALEN"] == (65536, 65536)
 
 
@@ -154,13 +195,16 @@ def test_two_views_of_one_connection_are_one():
 def test_clients_of_another_server_are_of_another_job():
     streams = octets("short", "client0_to_server"), octets("short", "server_to_client0")
     maker = PcapMaker()
-    for client, server in enumerate((SERVER, ("127.0.0.9", SERVER[1]), ("127.0.0.1", 9))):
+    for client, server in enumerate(
+        (SERVER, ("127.0.0.9", SERVER[1]), ("127.0.0.1", 9))
+    ):
         maker.connection(("127.0.0.1", 6000 + client), server, *streams)
     here = ip_address(SERVER[0]).packed
     assert len(dissect([maker.bytes()], SERVER[1]).conversations) == 3
-    assert [c.connection.accepter for c in dissect([maker.bytes()], SERVER[1], server=here).conversations] == [
-        (here, SERVER[1])
-    ]
+    assert [
+        c.connection.accepter
+        for c in dissect([maker.bytes()], SERVER[1], server=here).conversations
+    ] == [(here, SERVER[1])]
     assert dissect([maker.bytes()], 10, server=here).conversations == []
 
 
@@ -168,7 +212,11 @@ def test_clients_of_another_server_are_of_another_job():
 def test_a_stream_cut_anywhere_is_reported_or_whole(size):
     maker = PcapMaker()
     forth = octets("short", "client0_to_server")
-    maker.connection(("127.0.0.1", 6000), SERVER, forth[:size], octets("short", "server_to_client0"))
+    maker.connection(
+        ("127.0.0.1", 6000), SERVER, forth[:size], octets("short", "server_to_client0")
+    )
     result = dissect([maker.bytes()])
-    whole = sum(n.length + 8 for c in result.conversations for n in c.notes if n.by_client)
+    whole = sum(
+        n.length + 8 for c in result.conversations for n in c.notes if n.by_client
+    )
     assert result.problems or whole == min(size, len(forth)) or size < 4

@@ -1,4 +1,4 @@
-"""What is open on the wire at some moment: messages, credit, FINIs."""
+"""Open items on the wire at some moment: messages, credit, FINIs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ BACK: Any = {"src": (OURS, 1000), "dest": (PEER, 1001)}
 
 
 def seen(*said: tuple[bool, bytes]) -> Dissection:
-    """What host 1 says (true) and host 0: two procs, with credit of four packets."""
+    """The octets of host 1 (true) and of host 0: two procs, with credit of four packets."""
     talk = Talk()
     talk.say(True, b"\0\0\0\1")
     for forth, data in said:
         talk.say(forth, data)
-    (connection,) = reassemble(s for s in read_pcap(talk.maker.bytes()) if isinstance(s, Segment))
-    return Dissection(channels=[decode_channel(connection, 0)], layout=layout(ackmark=2, hiwater=4))
+    (connection,) = reassemble(
+        s for s in read_pcap(talk.maker.bytes()) if isinstance(s, Segment)
+    )
+    return Dissection(
+        channels=[decode_channel(connection, 0)], layout=layout(ackmark=2, hiwater=4)
+    )
 
 
 def test_a_message_is_open_until_all_its_octets_have_crossed_and_it_is_answered():
@@ -37,7 +41,12 @@ def test_a_message_is_open_until_all_its_octets_have_crossed_and_it_is_answered(
 def test_credit_counts_what_no_protoack_has_answered():
     data, protoack = (True, header("DATA")), (False, header("PROTOACK", **BACK))
     (credit,) = standing(seen(*[data] * 4)).credits
-    assert (credit.src, credit.dest, credit.outstanding, credit.exhausted) == (1, 0, 4, True)
+    assert (credit.src, credit.dest, credit.outstanding, credit.exhausted) == (
+        1,
+        0,
+        4,
+        True,
+    )
     (credit,) = standing(seen(*[data] * 3, protoack)).credits
     assert (credit.outstanding, credit.exhausted) == (1, False)
     assert standing(seen(data, data, protoack)).credits == ()

@@ -7,7 +7,13 @@ import pytest
 from impi.base.errors import UsageError
 from impi.lab.dissect.show.selection import parse_conditions, satisfies
 
-RECORD: dict[str, Any] = {"type": "DATA", "tag": 7, "time": 1.5, "values": [1, "fd00::1"], "label": "H_PORT"}
+RECORD: dict[str, Any] = {
+    "type": "DATA",
+    "tag": 7,
+    "time": 1.5,
+    "values": [1, "fd00::1"],
+    "label": "H_PORT",
+}
 
 
 @pytest.mark.parametrize(
@@ -48,10 +54,10 @@ def test_conditions(text, holds):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no condition"),
-        ("tag", "no condition"),
-        ("tag=", "no condition"),
-        ("tag=7,", "no condition"),
+        ("", "not a condition"),
+        ("tag", "not a condition"),
+        ("tag=", "not a condition"),
+        ("tag=7,", "not a condition"),
         ("tagg=7", "no record has a 'tagg'; there are: time, job"),
         ("tag<x", "'x' is not a number"),
     ],

@@ -17,12 +17,32 @@ def summary(case: str) -> Summary:
 def test_many():
     """100 messages one way; a PROTOACK every 10."""
     found = summary("many")
-    assert (found.clients, found.hosts, found.procs, found.errors, found.gaps) == (2, 2, 4, 0, 0)
-    assert found.limits == {"C_DATALEN": 65536, "C_TAGUB": 2147483647, "H_ACKMARK": 10, "H_HIWATER": 20}
+    assert (found.clients, found.hosts, found.procs, found.errors, found.gaps) == (
+        2,
+        2,
+        4,
+        0,
+        0,
+    )
+    assert found.limits == {
+        "C_DATALEN": 65536,
+        "C_TAGUB": 2147483647,
+        "H_ACKMARK": 10,
+        "H_HIWATER": 20,
+    }
     assert found.kinds["host 0 -> host 1"] == {"DATA": 101, "FINI": 1}
-    assert found.kinds["host 1 -> host 0"] == {"HOSTRANK": 1, "PROTOACK": 10, "DATA": 2, "FINI": 1}
+    assert found.kinds["host 1 -> host 0"] == {
+        "HOSTRANK": 1,
+        "PROTOACK": 10,
+        "DATA": 2,
+        "FINI": 1,
+    }
     (pair,) = (p for p in found.pairs if (p.src, p.dest) == ("rank 0", "rank 2"))
-    assert (pair.account.messages, pair.account.octets, pair.account.protoacks) == (101, 400, 10)
+    assert (pair.account.messages, pair.account.octets, pair.account.protoacks) == (
+        101,
+        400,
+        10,
+    )
     assert 10 <= pair.account.max_outstanding <= 20
 
 
@@ -48,15 +68,21 @@ def test_people_and_programs_are_told_the_same():
     pairs = value["pairs"]
     assert isinstance(pairs, list)
     assert pairs[0]["messages"] == 101
-    (line,) = (line for line in found.as_lines() if line.startswith("  rank 0 -> rank 2"))
+    (line,) = (
+        line for line in found.as_lines() if line.startswith("  rank 0 -> rank 2")
+    )
     most = pairs[0]["max_outstanding"]
     assert line.split()[5:] == ["101", "400", "101", "10", f"{most}/20", "0", "0"]
 
 
 def test_one_job_of_several():
-    jobs: list[ObservedJob] = [observe_streams(streams(case)) for case in ("short", "many")]
+    jobs: list[ObservedJob] = [
+        observe_streams(streams(case)) for case in ("short", "many")
+    ]
     every = records(jobs)
-    assert summarize(1, jobs[1], every).octets == sum(map(len, streams("many").values()))
+    assert summarize(1, jobs[1], every).octets == sum(
+        map(len, streams("many").values())
+    )
 
 
 def test_without_the_labels_the_size_is_unknown():

@@ -21,7 +21,11 @@ def line(record: Record, *, several: bool = False, whole: bool = False) -> str:
 
 
 def test_data_is_cut_unless_the_whole_is_asked_for():
-    data = next(record for record in EVERY if record.kind == "DATASYNC" and len(record.data) > 16)
+    data = next(
+        record
+        for record in EVERY
+        if record.kind == "DATASYNC" and len(record.data) > 16
+    )
     assert as_object(data, whole=False)["data"] == data.data[:16].hex()
     assert as_object(data, whole=True)["data"] == data.data.hex()
     assert line(data).endswith(f"[{data.data[:16].hex()}...]")
@@ -47,6 +51,9 @@ def test_the_job_is_named_where_there_are_several():
     assert "[job" not in line(first("COLL"))
 
 
-@pytest.mark.parametrize(("kind", "told"), [("IMPI", "IMPI "), ("COLL", "COLL "), ("DONE", "DONE"), ("FINI", "FINI")])
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("IMPI", "IMPI "), ("COLL", "COLL "), ("DONE", "DONE"), ("FINI", "FINI")],
+)
 def test_commands_begin_with_their_word(kind: str, told: str):
     assert line(first(kind)).split(": ", 1)[1].startswith(told)

@@ -17,8 +17,18 @@ def test_reads_every_form(order, nano, link, ends):
     maker.udp(ends[0], ends[1], b"canary")
     segment, datagram = read_pcap(maker.bytes())
     assert isinstance(segment, Segment)
-    assert (segment.seq, segment.ack, segment.payload, segment.length) == (5, 6, b"abc", 3)
-    assert (segment.src[1], segment.dst[1], segment.syn, segment.fin) == (1000, 2000, False, False)
+    assert (segment.seq, segment.ack, segment.payload, segment.length) == (
+        5,
+        6,
+        b"abc",
+        3,
+    )
+    assert (segment.src[1], segment.dst[1], segment.syn, segment.fin) == (
+        1000,
+        2000,
+        False,
+        False,
+    )
     assert segment.time == pytest.approx(1000.0001, abs=1e-6)
     assert isinstance(datagram, Datagram)
     assert datagram.payload == b"canary"

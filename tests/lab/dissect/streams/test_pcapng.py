@@ -35,8 +35,15 @@ def segments(octets: bytes) -> list[Segment]:
 )
 def test_times(order, options, stamp):
     shift = 1.0 if (14, None) in options else 0.0
-    encoded = b"".join(option(order, c, v if v is not None else struct.pack(order + "q", 1)) for c, v in options)
-    octets = section(order) + interface(order, options=encoded) + frame(order, 0, stamp, one_frame())
+    encoded = b"".join(
+        option(order, c, v if v is not None else struct.pack(order + "q", 1))
+        for c, v in options
+    )
+    octets = (
+        section(order)
+        + interface(order, options=encoded)
+        + frame(order, 0, stamp, one_frame())
+    )
     (found,) = segments(octets)
     assert found.payload == b"abc"
     assert found.time == (3.0 if shift else 1.5)
@@ -45,14 +52,30 @@ def test_times(order, options, stamp):
 def test_interfaces_and_sections_are_told_apart():
     parts = [
         *(section("<"), interface("<"), interface("<", link=101)),
-        *(frame("<", 1, 1, one_frame(101, b"raw")), frame("<", 0, 2, one_frame(1, b"ether"))),
-        *(section(">"), interface(">", link=276), frame(">", 0, 3, one_frame(276, b"cooked"))),
+        *(
+            frame("<", 1, 1, one_frame(101, b"raw")),
+            frame("<", 0, 2, one_frame(1, b"ether")),
+        ),
+        *(
+            section(">"),
+            interface(">", link=276),
+            frame(">", 0, 3, one_frame(276, b"cooked")),
+        ),
         block(">", 0x0BAD, b"unknown blocks are passed over"),
     ]
-    assert sorted(s.payload for s in segments(b"".join(parts))) == [b"cooked", b"ether", b"raw"]
+    assert sorted(s.payload for s in segments(b"".join(parts))) == [
+        b"cooked",
+        b"ether",
+        b"raw",
+    ]
 
 
-GOOD = section("<") + interface("<") + frame("<", 0, 1, one_frame()) + frame("<", 0, 2, one_frame())
+GOOD = (
+    section("<")
+    + interface("<")
+    + frame("<", 0, 1, one_frame())
+    + frame("<", 0, 2, one_frame())
+)
 
 
 @pytest.mark.parametrize("cut", [1, 5, 30, 70])

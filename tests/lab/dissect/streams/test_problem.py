@@ -8,7 +8,9 @@ DATA = bytes(range(100))
 
 
 def problem(offset: int, data: bytes = DATA) -> Problem:
-    return Problem.at("pk_tag is -5", "3.9", forth=True, offset=offset, time=2.5, data=data)
+    return Problem.at(
+        "pk_tag is -5", "3.9", forth=True, offset=offset, time=2.5, data=data
+    )
 
 
 def test_it_names_sentence_and_clause():

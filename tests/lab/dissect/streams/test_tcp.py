@@ -38,7 +38,10 @@ def test_sequence_numbers_wrap(isn):
 def test_disorder_duplicates_and_overlaps(seed):
     rng = random.Random(seed)
     data = rng.randbytes(20000)
-    pieces = [(i, data[i : i + rng.choice([100, 700, 1448])]) for i in range(0, len(data), 100)]
+    pieces = [
+        (i, data[i : i + rng.choice([100, 700, 1448])])
+        for i in range(0, len(data), 100)
+    ]
     rng.shuffle(pieces)
     maker = PcapMaker()
     maker.tcp(A, B, 500, 0, SYN)
@@ -75,7 +78,9 @@ def test_a_missing_end_is_seen_by_the_acknowledgement():
     maker.tcp(B, A, 9, 2, SYN | ACK)
     maker.tcp(B, A, 10, 52, ACK)
     (connection,) = connections(maker)
-    assert connection.problems == ["opener: octets from 0 on were acknowledged but are not in the capture"]
+    assert connection.problems == [
+        "opener: octets from 0 on were acknowledged but are not in the capture"
+    ]
 
 
 def test_a_missing_beginning_is_reported():

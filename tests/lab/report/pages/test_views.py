@@ -11,16 +11,27 @@ from made_up_run import made_up, record, written
 
 from impi.lab.report.pages.views import CellView, RunView
 
-ROW = {"row": 3, "result": "fail", "issue": "https://tracker.example/41", "until": "2027-03-01"}
+ROW = {
+    "row": 3,
+    "result": "fail",
+    "issue": "https://tracker.example/41",
+    "until": "2027-03-01",
+}
 
 
 def run_of(folder: Path, *records: dict[str, Any], **more: Any) -> RunView:
-    return RunView(json.loads((written(folder, list(records), **more) / "results.json").read_text()))
+    return RunView(
+        json.loads(
+            (written(folder, list(records), **more) / "results.json").read_text()
+        )
+    )
 
 
 @pytest.fixture
 def big(tmp_path: Path) -> RunView:
-    return RunView(json.loads((made_up(tmp_path / "big", 300) / "results.json").read_text()))
+    return RunView(
+        json.loads((made_up(tmp_path / "big", 300) / "results.json").read_text())
+    )
 
 
 def test_red_cells_come_first_and_all_are_counted(big: RunView) -> None:
@@ -31,16 +42,21 @@ def test_red_cells_come_first_and_all_are_counted(big: RunView) -> None:
     assert big.kinds["self-reported"] == 2
     assert big.title == "10 red of 296 cells; 2 were not reached"
     assert "✓ passed" in big.legend
-    assert "~ passed, but nobody captured what crossed" in big.legend
+    assert "~ passed, but its packets were not captured" in big.legend
 
 
 def test_the_matrix_has_each_cell_once(big: RunView) -> None:
-    placed = [cell for _, cells in big.matrix.rows for _, cell in cells if cell is not None]
+    placed = [
+        cell for _, cells in big.matrix.rows for _, cell in cells if cell is not None
+    ]
     assert len(placed) == len({id(cell) for cell in placed}) == 300
     assert sum(count for _, count in big.matrix.groups) == len(big.matrix.columns)
     for _, cells in big.matrix.rows:
         for column, cell in cells:
-            assert cell is None or (cell.topology, cell.parties) == (column.topology, column.parties)
+            assert cell is None or (cell.topology, cell.parties) == (
+                column.topology,
+                column.parties,
+            )
     first = [column.topology for column in big.matrix.columns if column.first]
     assert first == [topology for topology, _ in big.matrix.groups] == big.topologies
     assert big.vendors[0] == "pure"
@@ -56,7 +72,9 @@ def test_a_green_run_says_so(tmp_path: Path) -> None:
 
 
 def test_a_run_from_before_machines_were_written_down(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "r", record("p2p.ring/pure+mpich/1x2+1x2"), machine={}, commit="")
+    run = run_of(
+        tmp_path / "r", record("p2p.ring/pure+mpich/1x2+1x2"), machine={}, commit=""
+    )
     assert run.facts["machine"] == run.facts["commit"] == ""
 
 
@@ -86,21 +104,41 @@ def view(record: dict[str, Any]) -> CellView:
     ("result", "more", "sentence"),
     [
         ("pass", {}, ""),
-        ("pass", {"self_reported": True, "unseen": ["beta"]}, "self-reported: nobody captures on beta"),
+        (
+            "pass",
+            {"self_reported": True, "unseen": ["beta"]},
+            "self-reported: packets of beta were not captured",
+        ),
         ("xpass", {"expected": ROW}, "it passed, but row 3 expects fail"),
         ("fail", {"reason": "end.status: wrong"}, "end.status: wrong"),
     ],
 )
-def test_the_sentence_on_top_says_why(result: str, more: dict[str, Any], sentence: str) -> None:
+def test_the_sentence_on_top_says_why(
+    result: str, more: dict[str, Any], sentence: str
+) -> None:
     found = view(record("p2p.ring/pure+mpich/1x2+1x2", result, **more)).sentence
     assert found.startswith(sentence)
     assert bool(found) == bool(sentence)
 
 
 def test_the_command_that_repeats_a_cell() -> None:
-    known, own = view(record("p2p.ring/pure+mpich/1x2+1x2")), view(record("program.mine/pure+mpich/1x2+1x2"))
-    assert known.again == "impilab repro p2p.ring/pure+mpich/1x2+1x2 --run runs/20270101T000000-aaaa"
-    assert own.again == "impilab run --program 'my file.py'"
+    known, own = (
+        view(record("p2p.ring/pure+mpich/1x2+1x2")),
+        view(record("program.mine/pure+mpich/1x2+1x2")),
+    )
+    assert (
+        known.again
+        == "impilab repro p2p.ring/pure+mpich/1x2+1x2 --run runs/20270101T000000-aaaa"
+    )
+    assert (
+        own.again
+        == "impilab repro program.mine/pure+mpich/1x2+1x2 --run runs/20270101T000000-aaaa"
+    )
+    where = {"again": {"impilab": ".venv/bin/impilab", "run": "my runs/a"}, "run": "a"}
+    typed = CellView(record("p2p.ring/pure+mpich/1x2+1x2"), where).again
+    assert (
+        typed == ".venv/bin/impilab repro p2p.ring/pure+mpich/1x2+1x2 --run 'my runs/a'"
+    )
     assert known.about
     assert own.about == ""
 

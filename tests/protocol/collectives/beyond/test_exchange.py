@@ -37,16 +37,29 @@ def test_rounds_bring_each_block_once(n: int) -> None:
 def test_a_barrier_has_a_message_a_round_and_master(size: int, native: bool) -> None:
     for seed, clients in enumerate(chapter4.layouts(size)):
         layout = Layout(clients)
-        outcome = run([barrier_by_exchange(layout, r, native=native) for r in range(size)], seed, clients=clients)
+        outcome = run(
+            [barrier_by_exchange(layout, r, native=native) for r in range(size)],
+            seed,
+            clients=clients,
+        )
         n = layout.num_masters()
         masters = [layout.master_rank(m) for m in range(n)]
-        wanted = Counter((masters[m], masters[(m - distance) % n], b"") for m in range(n) for distance, _ in rounds(n))
-        assert Counter((m.source, m.dest, m.value) for m in outcome.between(clients)) == wanted, clients
+        wanted = Counter(
+            (masters[m], masters[(m - distance) % n], b"")
+            for m in range(n)
+            for distance, _ in rounds(n)
+        )
+        assert (
+            Counter((m.source, m.dest, m.value) for m in outcome.between(clients))
+            == wanted
+        ), clients
 
 
 @pytest.mark.parametrize("size", range(2, 10))
 @native
-def test_nobody_leaves_a_barrier_before_the_last_has_come(size: int, native: bool) -> None:
+def test_nobody_leaves_a_barrier_before_the_last_has_come(
+    size: int, native: bool
+) -> None:
     for clients in chapter4.layouts(size):
         for late in range(size):
             layout = Layout(clients)
@@ -63,20 +76,29 @@ def test_nobody_leaves_a_barrier_before_the_last_has_come(size: int, native: boo
 @pytest.mark.parametrize("size", range(1, 10))
 @pytest.mark.parametrize("packing", [Fixed(3), Prefixed()], ids=["fixed", "prefixed"])
 @native
-def test_an_allgather_gives_all_pieces_by_rank(size: int, packing: Packing, native: bool) -> None:
+def test_an_allgather_gives_all_pieces_by_rank(
+    size: int, packing: Packing, native: bool
+) -> None:
     fixed = isinstance(packing, Fixed)
     pieces = [bytes([65 + r]) * (3 if fixed else r) for r in range(size)]
     for seed, clients in enumerate(chapter4.layouts(size)):
         layout = Layout(clients)
         outcome = run(
-            [allgather_by_exchange(layout, r, pieces[r], packing, native=native) for r in range(size)],
+            [
+                allgather_by_exchange(layout, r, pieces[r], packing, native=native)
+                for r in range(size)
+            ],
             seed,
             clients=clients,
         )
-        assert [list(map(bytes, found)) for found in outcome.results] == [pieces] * size, clients
+        assert [list(map(bytes, found)) for found in outcome.results] == [
+            pieces
+        ] * size, clients
         n = layout.num_masters()
         crossing = Counter(m.source for m in outcome.between(clients))
-        assert crossing == Counter({layout.master_rank(m): len(list(rounds(n))) for m in range(n) if n > 1})
+        assert crossing == Counter(
+            {layout.master_rank(m): len(list(rounds(n))) for m in range(n) if n > 1}
+        )
 
 
 def test_what_two_processes_give_may_arrive_in_its_place() -> None:

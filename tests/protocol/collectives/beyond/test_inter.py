@@ -20,7 +20,9 @@ TAG = 5
 TEXT = Reduction(lambda a, b: a + b, commutative=False)
 
 
-def both(left: int, right: int, algorithm: Callable[[int, int, int], Any], *, seed: int = 0) -> list[list[Any]]:
+def both(
+    left: int, right: int, algorithm: Callable[[int, int, int], Any], *, seed: int = 0
+) -> list[list[Any]]:
     """``algorithm(side, rank, remote size)`` of both groups; the results of each."""
     groups = [list(range(left)), list(range(left, left + right))]
     procs = [
@@ -49,7 +51,12 @@ def rooted(left: int, right: int) -> list[tuple[int, int]]:
 @shapes
 def test_exchange(left: int, right: int) -> None:
     for seed in range(6):
-        got = both(left, right, lambda s, r, n: inter.exchange(n, [f"{s}{r}>{i}" for i in range(n)], TAG), seed=seed)
+        got = both(
+            left,
+            right,
+            lambda s, r, n: inter.exchange(n, [f"{s}{r}>{i}" for i in range(n)], TAG),
+            seed=seed,
+        )
         assert got[0] == [[f"1{i}>{r}" for i in range(right)] for r in range(left)]
         assert got[1] == [[f"0{i}>{r}" for i in range(left)] for r in range(right)]
 
@@ -59,9 +66,19 @@ def test_rooted(left: int, right: int) -> None:
     sizes = (left, right)
     for (side, root), seed in product(rooted(left, right), range(3)):
         other = 1 - side
-        got = both(left, right, lambda s, r, n: inter.bcast(n, root_of(s, r, root, side), f"{s}{r}"), seed=seed)
+        got = both(
+            left,
+            right,
+            lambda s, r, n: inter.bcast(n, root_of(s, r, root, side), f"{s}{r}"),
+            seed=seed,
+        )
         assert got[other] == [f"{side}{root}"] * sizes[other]
-        got = both(left, right, lambda s, r, n: inter.gather(n, root_of(s, r, root, side), f"{s}{r}"), seed=seed)
+        got = both(
+            left,
+            right,
+            lambda s, r, n: inter.gather(n, root_of(s, r, root, side), f"{s}{r}"),
+            seed=seed,
+        )
         want: list[Any] = [None] * sizes[side]
         want[root] = [f"{other}{i}" for i in range(sizes[other])]
         assert got[side] == want
@@ -69,36 +86,58 @@ def test_rooted(left: int, right: int) -> None:
         got = both(
             left,
             right,
-            lambda s, r, n: inter.scatter(n, root_of(s, r, root, side), [f"{s}{r}>{i}" for i in range(n)]),
+            lambda s, r, n: inter.scatter(
+                n, root_of(s, r, root, side), [f"{s}{r}>{i}" for i in range(n)]
+            ),
             seed=seed,
         )
         assert got[other] == [f"{side}{root}>{i}" for i in range(sizes[other])]
         assert got[side] == [None] * sizes[side]
-        got = both(left, right, lambda s, r, n: inter.reduce(n, root_of(s, r, root, side), f"{s}{r}", TEXT), seed=seed)
+        got = both(
+            left,
+            right,
+            lambda s, r, n: inter.reduce(n, root_of(s, r, root, side), f"{s}{r}", TEXT),
+            seed=seed,
+        )
         want[root] = "".join(f"{other}{i}" for i in range(sizes[other]))
         assert got[side] == want
 
 
 @shapes
 def test_reductions_to_all(left: int, right: int) -> None:
-    got = both(left, right, lambda s, r, n: inter.allreduce(n, names(s, r + 1)[r], TEXT))
+    got = both(
+        left, right, lambda s, r, n: inter.allreduce(n, names(s, r + 1)[r], TEXT)
+    )
     assert got == [["".join(names(1, right))] * left, ["".join(names(0, left))] * right]
 
     def parts(value: str) -> list[str]:
         return [value[: i + 1] for i in range(9)]
 
-    got = both(left, right, lambda s, r, n: inter.reduce_scatter(r, n, names(s, r + 1)[r], TEXT, parts))
+    got = both(
+        left,
+        right,
+        lambda s, r, n: inter.reduce_scatter(r, n, names(s, r + 1)[r], TEXT, parts),
+    )
     assert got[0] == [parts("".join(names(1, right)))[r] for r in range(left)]
 
 
 @shapes
 def test_agreements(left: int, right: int) -> None:
-    values = {0: [bytes([r]) for r in range(left)], 1: [bytes([r + 2]) for r in range(right)]}
+    values = {
+        0: [bytes([r]) for r in range(left)],
+        1: [bytes([r + 2]) for r in range(right)],
+    }
     got = both(left, right, lambda s, r, n: inter.leaders_maximum(r, n, values[s][r]))
-    assert got == [[bytes([max(left - 1, right + 1)])] * left, [bytes([max(left - 1, right + 1)])] * right]
+    assert got == [
+        [bytes([max(left - 1, right + 1)])] * left,
+        [bytes([max(left - 1, right + 1)])] * right,
+    ]
     got = both(left, right, lambda s, r, n: inter.announce(r, n, f"{s}{r}", TAG))
     assert got == [["10"] * left, ["00"] * right]
-    assert both(left, right, lambda s, r, n: inter.free_barrier(r, n)) == [[None] * left, [None] * right]
+    assert both(left, right, lambda s, r, n: inter.free_barrier(r, n)) == [
+        [None] * left,
+        [None] * right,
+    ]
 
 
 @shapes

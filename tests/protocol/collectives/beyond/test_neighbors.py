@@ -8,7 +8,9 @@ from impi.protocol.collectives.beyond.neighbors import Edges
 
 def everywhere(edges: list[Edges], *, seed: int = 0) -> list[list[str | None]]:
     procs = [
-        neighbors.exchange(rank, mine, [f"{rank}.{slot}" for slot in range(len(mine.destinations))])
+        neighbors.exchange(
+            rank, mine, [f"{rank}.{slot}" for slot in range(len(mine.destinations))]
+        )
         for rank, mine in enumerate(edges)
     ]
     return run(procs, seed).results
@@ -16,17 +18,25 @@ def everywhere(edges: list[Edges], *, seed: int = 0) -> list[list[str | None]]:
 
 def test_ring() -> None:
     for seed in range(5):
-        got = everywhere([Edges([(r - 1) % 4], [(r + 1) % 4]) for r in range(4)], seed=seed)
+        got = everywhere(
+            [Edges([(r - 1) % 4], [(r + 1) % 4]) for r in range(4)], seed=seed
+        )
         assert got == [["3.0"], ["0.0"], ["1.0"], ["2.0"]]
 
 
 def test_rim() -> None:
-    assert everywhere([Edges([-2, 1], [-2, 1]), Edges([0, -2], [0, -2])]) == [[None, "1.0"], ["0.1", None]]
+    assert everywhere([Edges([-2, 1], [-2, 1]), Edges([0, -2], [0, -2])]) == [
+        [None, "1.0"],
+        ["0.1", None],
+    ]
     assert everywhere([Edges([], [])]) == [[]]
 
 
 def test_several_edges_of_a_pair_are_matched_in_order() -> None:
-    assert everywhere([Edges([1, 1, 0], [1, 0, 1]), Edges([0, 0], [0, 0])]) == [["1.0", "1.1", "0.1"], ["0.0", "0.2"]]
+    assert everywhere([Edges([1, 1, 0], [1, 0, 1]), Edges([0, 0], [0, 0])]) == [
+        ["1.0", "1.1", "0.1"],
+        ["0.0", "0.2"],
+    ]
 
 
 def test_labels_tell_edges_apart() -> None:

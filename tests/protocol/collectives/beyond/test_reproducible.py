@@ -24,7 +24,9 @@ from impi.protocol.collectives import (
 
 seeds = count()
 sizes = pytest.mark.parametrize("size", [*range(1, 8), 11])
-anything = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
+anything = st.floats(
+    allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300
+)
 
 
 def add(invec: Any, inoutvec: Any) -> Any:
@@ -42,13 +44,20 @@ def bracket(a: str, b: str) -> str:
 TEXT: Reduction[str] = Reduction(bracket, commutative=False)
 
 
-def everywhere(size: int, algorithm: Callable[[int], Any], clients: tuple[int, ...]) -> Outcome:
+def everywhere(
+    size: int, algorithm: Callable[[int], Any], clients: tuple[int, ...]
+) -> Outcome:
     seed = next(seeds)
-    return run([algorithm(r) for r in range(size)], seed, synchronous=seed % 3 > 0, clients=clients)
+    return run(
+        [algorithm(r) for r in range(size)],
+        seed,
+        synchronous=seed % 3 > 0,
+        clients=clients,
+    )
 
 
 def tree(texts: list[str]) -> str:
-    """Of v .. v+2^k-1, from the right end of what is there."""
+    """Return the sum of v .. v+2^k-1, from the right end of the known pieces."""
     if len(texts) == 1:
         return texts[0]
     half = 1 << ((len(texts) - 1).bit_length() - 1)
@@ -61,8 +70,14 @@ def test_one_bracketing_whatever_the_layout(size: int) -> None:
     for clients in chapter4.layouts(size):
         for root in range(size):
             layout = Layout(clients)
-            outcome = everywhere(size, lambda r: reproducible_reduce(layout, r, root, texts[r], TEXT), clients)
-            assert outcome.results == [tree(texts) if r == root else None for r in range(size)]
+            outcome = everywhere(
+                size,
+                lambda r: reproducible_reduce(layout, r, root, texts[r], TEXT),
+                clients,
+            )
+            assert outcome.results == [
+                tree(texts) if r == root else None for r in range(size)
+            ]
             assert {m.tag for m in outcome.sent} <= {190}
             assert len(outcome.sent) == size - 1 + (root != 0)
             assert outcome.phases == 0, "no library has a say"
@@ -77,32 +92,46 @@ def test_reduce_scatter(size: int) -> None:
         def divide(whole: str) -> list[str]:
             return [f"{r}:{whole}" for r in range(size)]
 
-        outcome = everywhere(size, lambda r: reproducible_reduce_scatter(layout, r, texts[r], TEXT, divide), clients)
+        outcome = everywhere(
+            size,
+            lambda r: reproducible_reduce_scatter(layout, r, texts[r], TEXT, divide),
+            clients,
+        )
         assert outcome.results == divide(tree(texts))
 
 
 @settings(max_examples=80)
 @given(st.integers(2, 5), st.data())
 def test_the_bits_of_random_numbers(size: int, data: st.DataObject) -> None:
-    numbers = data.draw(st.lists(st.lists(anything, min_size=4, max_size=4), min_size=size, max_size=size))
+    numbers = data.draw(
+        st.lists(
+            st.lists(anything, min_size=4, max_size=4), min_size=size, max_size=size
+        )
+    )
     values = [np.array(row) for row in numbers]
     before = [value.copy() for value in values]
     found = set()
     for clients in chapter4.partitions(size):
         layout = Layout(clients)
-        outcome = everywhere(size, lambda r: reproducible_reduce(layout, r, 0, values[r], SUM), clients)
+        outcome = everywhere(
+            size, lambda r: reproducible_reduce(layout, r, 0, values[r], SUM), clients
+        )
         found.add(outcome.results[0].tobytes())
     assert len(found) == 1
-    assert all((a == b).all() for a, b in zip(values, before, strict=True)), "a process changed what it was given"
+    assert all((a == b).all() for a, b in zip(values, before, strict=True)), (
+        "a process changed what it was given"
+    )
 
 
 def test_without_it_the_bits_depend_on_the_layout() -> None:
-    """So the tests above can fail."""
+    """Plain sums differ, so the tests above can fail."""
     values = [np.array([x]) for x in (1.0, 1e100, -1e100, 1.0)]
     found = set()
     for clients in chapter4.partitions(4):
         layout = Layout(clients)
-        outcome = everywhere(4, lambda r: allreduce(layout, r, values[r], SUM, maxlinear=32), clients)
+        outcome = everywhere(
+            4, lambda r: allreduce(layout, r, values[r], SUM, maxlinear=32), clients
+        )
         found.add(outcome.results[0].tobytes())
     assert len(found) > 1
 

@@ -19,20 +19,28 @@ native = pytest.mark.parametrize("native", [False, True], ids=["messages", "libr
 def test_between_clients(size: int, limit: int, native: bool) -> None:
     for seed, clients in enumerate(chapter4.layouts(size)):
         layout = Layout(clients)
-        procs = [barrier(layout, r, maxlinear=limit, native=native) for r in range(size)]
+        procs = [
+            barrier(layout, r, maxlinear=limit, native=native) for r in range(size)
+        ]
         outcome = run(procs, seed, clients=clients)
-        wire = Counter((m.source, m.dest, m.tag, tuple(m.value)) for m in outcome.between(clients))
+        wire = Counter(
+            (m.source, m.dest, m.tag, tuple(m.value)) for m in outcome.between(clients)
+        )
         assert wire == Counter(chapter4.barrier(clients, limit)), clients
 
 
 @pytest.mark.parametrize("size", range(2, 10))
 @pytest.mark.parametrize("limit", [1, 32])
 @native
-def test_nobody_leaves_before_the_last_has_come(size: int, limit: int, native: bool) -> None:
+def test_nobody_leaves_before_the_last_has_come(
+    size: int, limit: int, native: bool
+) -> None:
     for clients in chapter4.layouts(size):
         for late in range(size):
             layout = Layout(clients)
-            procs = [barrier(layout, r, maxlinear=limit, native=native) for r in range(size)]
+            procs = [
+                barrier(layout, r, maxlinear=limit, native=native) for r in range(size)
+            ]
             world = World(procs, late, synchronous=False, clients=clients)
             world.procs[late].open_steps = 1  # it is still busy with something else
             while events := world.possible():

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from impi.protocol.semantics.values.basic import BASICS, EXTERNAL, EXTERNAL_LONG8, NATIVE, PAIRS, form_of
+from impi.protocol.semantics.values.basic import (
+    BASICS,
+    EXTERNAL,
+    EXTERNAL_LONG8,
+    NATIVE,
+    PAIRS,
+    form_of,
+)
 
 # MPI 4.1, table 14.2, and table 14.1 for the optional Fortran types.
 EXTERNAL32 = {
@@ -43,7 +50,9 @@ def test_the_table_of_the_standard_is_complete() -> None:
 def test_external32_sizes(name: str) -> None:
     basic = BASICS[name]
     assert basic.sizes[EXTERNAL] == SIZES[name]
-    expected = struct.calcsize("l") if name in ("LONG", "UNSIGNED_LONG") else SIZES[name]
+    expected = (
+        struct.calcsize("l") if name in ("LONG", "UNSIGNED_LONG") else SIZES[name]
+    )
     assert basic.sizes[EXTERNAL_LONG8] == expected
     assert basic.native.itemsize == basic.carrier.itemsize == basic.sizes[NATIVE]
 
@@ -59,6 +68,10 @@ def test_pairs_are_of_known_types() -> None:
 
 
 def test_forms() -> None:
-    assert form_of(external=False, long_size=4) == form_of(external=False, long_size=8) == NATIVE
+    assert (
+        form_of(external=False, long_size=4)
+        == form_of(external=False, long_size=8)
+        == NATIVE
+    )
     assert form_of(external=True, long_size=4) == EXTERNAL
     assert form_of(external=True, long_size=8) == EXTERNAL_LONG8

@@ -14,9 +14,13 @@ INT = NAMED["INT"]
 
 
 @pytest.mark.parametrize("fortran", [False, True])
-@pytest.mark.parametrize("how", list(itertools.product([BLOCK, CYCLIC], [NONE, BLOCK, CYCLIC])))
+@pytest.mark.parametrize(
+    "how", list(itertools.product([BLOCK, CYCLIC], [NONE, BLOCK, CYCLIC]))
+)
 @pytest.mark.parametrize("block", [None, 2])
-def test_the_shares_make_up_the_array(how: tuple[Distribution, Distribution], block: int | None, fortran: bool) -> None:
+def test_the_shares_make_up_the_array(
+    how: tuple[Distribution, Distribution], block: int | None, fortran: bool
+) -> None:
     shape = (5, 4)
     grid = [3, 1 if how[1] is NONE else 2]
     size = grid[0] * grid[1]
@@ -24,7 +28,9 @@ def test_the_shares_make_up_the_array(how: tuple[Distribution, Distribution], bl
     octets = array.ravel(order="K").view(np.uint8).data
     seen: list[int] = []
     for rank in range(size):
-        share = darray(size, rank, shape, how, [block, block], grid, INT, fortran=fortran)
+        share = darray(
+            size, rank, shape, how, [block, block], grid, INT, fortran=fortran
+        )
         assert (share.lb, share.extent) == (0, 80)
         seen += np.frombuffer(share.pack(octets, 0, 1, external=False), "i4").tolist()
     assert sorted(seen) == list(range(20))
@@ -32,7 +38,9 @@ def test_the_shares_make_up_the_array(how: tuple[Distribution, Distribution], bl
 
 def test_a_block_share_is_a_block() -> None:
     matrix = np.arange(24, dtype="i4").reshape(4, 6)
-    share = darray(4, 3, (4, 6), (BLOCK, BLOCK), (None, None), (2, 2), INT, fortran=False)
+    share = darray(
+        4, 3, (4, 6), (BLOCK, BLOCK), (None, None), (2, 2), INT, fortran=False
+    )
     wire = share.pack(matrix.view(np.uint8).reshape(-1).data, 0, 1, external=False)
     assert np.frombuffer(wire, "i4").tolist() == matrix[2:, 3:].ravel().tolist()
 

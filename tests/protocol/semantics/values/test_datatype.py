@@ -11,8 +11,11 @@ from impi.protocol.semantics.values.datatype import NAMED, TypeMap
 from impi.protocol.semantics.values.derive import contiguous, indexed, resized, vector
 from impi.protocol.semantics.values.derive import struct as make_struct
 
-INT, DOUBLE, BYTE, SHORT, LONG = (NAMED[n] for n in ("INT", "DOUBLE", "BYTE", "SHORT", "LONG"))
-GAPPY = make_struct([1, 1], [0, 8], [INT, DOUBLE])  # as a C compiler lays out {int; double}
+INT, DOUBLE, BYTE, SHORT, LONG = (
+    NAMED[n] for n in ("INT", "DOUBLE", "BYTE", "SHORT", "LONG")
+)
+# As a C compiler lays out {int; double}
+GAPPY = make_struct([1, 1], [0, 8], [INT, DOUBLE])
 
 
 def octets(array: np.ndarray) -> memoryview:
@@ -31,9 +34,12 @@ def octets(array: np.ndarray) -> memoryview:
     ],
 )
 @pytest.mark.skipif(
-    (np.dtype("l").itemsize, np.dtype("g").itemsize) != (8, 16), reason="the numbers are of an LP64 machine with x87"
+    (np.dtype("l").itemsize, np.dtype("g").itemsize) != (8, 16),
+    reason="the numbers are of an LP64 machine with x87",
 )
-def test_pairs_are_c_structures_without_gaps_on_the_wire(name: str, size: int, extent: int, external: int) -> None:
+def test_pairs_are_c_structures_without_gaps_on_the_wire(
+    name: str, size: int, extent: int, external: int
+) -> None:
     pair = NAMED[name]
     assert (pair.size, pair.extent, pair.basics) == (size, extent, 2)
     assert pair.packed_size(3, external=True) == 3 * external
@@ -99,11 +105,15 @@ class TestLanding:
     def test_nothing_lands_in_gaps_or_what_is_rebuilt(self) -> None:
         assert GAPPY.landing(memoryview(bytearray(16)), 0, 1, external=False) is None
         quad = NAMED["LONG_DOUBLE"]
-        assert quad.landing(memoryview(bytearray(quad.size)), 0, 1, external=True) is None
+        assert (
+            quad.landing(memoryview(bytearray(quad.size)), 0, 1, external=True) is None
+        )
 
     def test_one_element_lands_though_the_next_would_not_follow(self) -> None:
         spaced = resized(0, 8, INT)
-        assert spaced.landing(memoryview(bytearray(16)), 0, 1, external=True) is not None
+        assert (
+            spaced.landing(memoryview(bytearray(16)), 0, 1, external=True) is not None
+        )
         assert spaced.landing(memoryview(bytearray(16)), 0, 2, external=True) is None
 
     def test_octets_from_elsewhere_in_the_same_buffer_are_copied(self) -> None:
@@ -124,13 +134,16 @@ class TestLanding:
 
 class TestUnpack:
     def test_too_many_octets(self) -> None:
-        with pytest.raises(MPIException, match="12 octets came for 2 elements of 4") as caught:
+        with pytest.raises(
+            MPIException, match="12 octets came for 2 elements of 4"
+        ) as caught:
             INT.unpack(bytes(12), memoryview(bytearray(8)), 0, 2, external=True)
         assert caught.value == ERROR_CLASSES["ERR_TRUNCATE"][0]
 
     def test_part_of_an_element_fills_whole_basic_ones_only(self) -> None:
         memory = bytearray(b"\xaa" * 32)
-        wire = struct.pack(">idi", 1, 2.5, 3) + b"\1\2"  # the second double is not whole
+        # The second double is not whole
+        wire = struct.pack(">idi", 1, 2.5, 3) + b"\1\2"
         assert GAPPY.unpack(wire, memoryview(memory), 0, 2, external=True) == 1
         assert struct.unpack_from("=i4xd", memory) == (1, 2.5)
         assert struct.unpack_from("=i", memory, 16) == (3,)
@@ -142,7 +155,9 @@ class TestUnpack:
 
 class TestBounds:
     @pytest.mark.parametrize(("offset", "count"), [(0, 3), (4, 2), (-4, 1), (9, 1)])
-    def test_elements_outside_the_buffer_are_refused(self, offset: int, count: int) -> None:
+    def test_elements_outside_the_buffer_are_refused(
+        self, offset: int, count: int
+    ) -> None:
         view = memoryview(bytearray(8))
         for call in (INT.pack, INT.landing):
             with pytest.raises(MPIException, match="of a buffer of 8") as caught:
@@ -154,17 +169,26 @@ class TestBounds:
     def test_a_negative_extent_goes_backwards(self) -> None:
         back = resized(0, -4, INT)
         memory = np.arange(3, dtype="i4")
-        assert bytes(back.pack(octets(memory), 8, 3, external=True)) == struct.pack(">3i", 2, 1, 0)
+        assert bytes(back.pack(octets(memory), 8, 3, external=True)) == struct.pack(
+            ">3i", 2, 1, 0
+        )
         with pytest.raises(MPIException):
             back.pack(octets(memory), 4, 3, external=True)
 
     def test_a_gap_at_the_end_need_not_be_there(self) -> None:
         spaced = resized(0, 8, INT)
-        assert bytes(spaced.pack(memoryview(bytearray(12)), 0, 2, external=True)) == bytes(8)
+        assert bytes(
+            spaced.pack(memoryview(bytearray(12)), 0, 2, external=True)
+        ) == bytes(8)
 
     def test_no_elements_need_no_buffer(self) -> None:
         assert bytes(INT.pack(memoryview(b""), 0, 0, external=True)) == b""
-        assert TypeMap((), lb=0, ub=0, sizes=(0, 0, 0)).pack(memoryview(b""), 0, 5, external=True).nbytes == 0
+        assert (
+            TypeMap((), lb=0, ub=0, sizes=(0, 0, 0))
+            .pack(memoryview(b""), 0, 5, external=True)
+            .nbytes
+            == 0
+        )
 
 
 class TestCounting:
@@ -185,7 +209,10 @@ class TestCounting:
         assert empty.count_of(0) == empty.elements_of(0) == 0
         assert empty.count_of(4) == empty.elements_of(4) == UNDEFINED
 
-    @pytest.mark.skipif(np.dtype("l").itemsize != 8, reason="this machine's long has 4 octets in every form")
+    @pytest.mark.skipif(
+        np.dtype("l").itemsize != 8,
+        reason="this machine's long has 4 octets in every form",
+    )
     def test_forms_of_long(self) -> None:
         assert LONG.count_of(16) == 2
         assert LONG.count_of(16, external=True) == 4
@@ -193,7 +220,8 @@ class TestCounting:
         assert LONG.native_size(12, external=True) == 24
         assert LONG.native_size(16, external=True, long_size=8) == 16
         pair = NAMED["LONG_INT"]
-        assert pair.native_size(12, external=True) == 20  # one pair and the long of the next
+        # One pair and the long of the next
+        assert pair.native_size(12, external=True) == 20
 
     def test_elements_there_and_back(self) -> None:
         for elements in range(8):
@@ -201,7 +229,17 @@ class TestCounting:
 
 
 def test_a_vector_of_structures_is_in_typemap_order() -> None:
-    memory = np.zeros(6, np.dtype({"names": ["i", "d"], "formats": ["i4", "f8"], "offsets": [0, 8], "itemsize": 16}))
+    memory = np.zeros(
+        6,
+        np.dtype(
+            {
+                "names": ["i", "d"],
+                "formats": ["i4", "f8"],
+                "offsets": [0, 8],
+                "itemsize": 16,
+            }
+        ),
+    )
     memory["i"], memory["d"] = range(6), np.arange(6) + 0.5
     every_other = vector(3, 1, 2, GAPPY)
     wire = every_other.pack(octets(memory), 0, 1, external=True)

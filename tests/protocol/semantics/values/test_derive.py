@@ -35,14 +35,25 @@ class Naive:
     @classmethod
     def join(cls, parts: list[Naive]) -> Naive:
         entries = [entry for part in parts for entry in part.entries]
-        return cls(entries, min((p.lb for p in parts), default=0), max((p.ub for p in parts), default=0))
+        return cls(
+            entries,
+            min((p.lb for p in parts), default=0),
+            max((p.ub for p in parts), default=0),
+        )
 
     def pack(self, memory: bytes, origin: int, count: int) -> bytes:
         out = bytearray()
         for i in range(count):
             for basic, place in self.entries:
                 begin = origin + i * self.extent + place
-                out += bytes(basic.pack(memoryview(memory[begin : begin + basic.size]), 0, 1, external=True))
+                out += bytes(
+                    basic.pack(
+                        memoryview(memory[begin : begin + basic.size]),
+                        0,
+                        1,
+                        external=True,
+                    )
+                )
         return bytes(out)
 
 
@@ -65,7 +76,19 @@ def grow(random: random.Random, depth: int) -> tuple[TypeMap, Naive]:
         chosen = random.choice([INT, DOUBLE, SHORT, BYTE])
         return chosen, basic(chosen)
     old, naive = grow(random, depth - 1)
-    how = random.choice(["contiguous", "vector", "hvector", "indexed", "hindexed", "block", "struct", "resized", "sub"])
+    how = random.choice(
+        [
+            "contiguous",
+            "vector",
+            "hvector",
+            "indexed",
+            "hindexed",
+            "block",
+            "struct",
+            "resized",
+            "sub",
+        ]
+    )
     n, length, step = random.randint(1, 3), random.randint(1, 3), random.randint(-4, 4)
     places = [random.randint(-4, 4) for _ in range(n)]
     lengths = [random.randint(0, 2) for _ in range(n)]
@@ -74,17 +97,27 @@ def grow(random: random.Random, depth: int) -> tuple[TypeMap, Naive]:
         return derive.contiguous(n, old), blocks([n], [0], [naive])
     if how == "vector":
         rows = [i * step * ext for i in range(n)]
-        return derive.vector(n, length, step, old), blocks([length] * n, rows, [naive] * n)
+        return derive.vector(n, length, step, old), blocks(
+            [length] * n, rows, [naive] * n
+        )
     if how == "hvector":
         rows = [i * step for i in range(n)]
-        return derive.hvector(n, length, step, old), blocks([length] * n, rows, [naive] * n)
+        return derive.hvector(n, length, step, old), blocks(
+            [length] * n, rows, [naive] * n
+        )
     if how == "indexed":
-        return derive.indexed(lengths, places, old), blocks(lengths, [p * ext for p in places], [naive] * n)
+        return derive.indexed(lengths, places, old), blocks(
+            lengths, [p * ext for p in places], [naive] * n
+        )
     if how == "hindexed":
-        return derive.hindexed(lengths, places, old), blocks(lengths, places, [naive] * n)
+        return derive.hindexed(lengths, places, old), blocks(
+            lengths, places, [naive] * n
+        )
     if how == "block":
         rows = [p * ext for p in places]
-        return derive.indexed_block(length, places, old), blocks([length] * n, rows, [naive] * n)
+        return derive.indexed_block(length, places, old), blocks(
+            [length] * n, rows, [naive] * n
+        )
     if how == "resized":
         lb, extent = random.randint(-4, 4), random.randint(1, 40)
         return derive.resized(lb, extent, old), Naive(naive.entries, lb, lb + extent)
@@ -123,8 +156,12 @@ def test_any_nesting_agrees_with_the_definition(seed: int) -> None:
     assert bytes(wire) == naive.pack(memory, -first, count)
     if not _overlapping(naive, count):
         copy = bytearray(len(memory))
-        assert typemap.unpack(wire, memoryview(copy), -first, count, external=True) == (count if typemap.size else 0)
-        assert bytes(typemap.pack(memoryview(copy), -first, count, external=True)) == bytes(wire)
+        assert typemap.unpack(wire, memoryview(copy), -first, count, external=True) == (
+            count if typemap.size else 0
+        )
+        assert bytes(
+            typemap.pack(memoryview(copy), -first, count, external=True)
+        ) == bytes(wire)
         native = typemap.pack(memoryview(memory), -first, count, external=False)
         other = bytearray(len(memory))
         typemap.unpack(native, memoryview(other), -first, count, external=False)
@@ -212,7 +249,9 @@ def test_bad_arguments(call: object) -> None:
     assert caught.value == ERROR_CLASSES["ERR_ARG"][0]
 
 
-@pytest.mark.parametrize("call", [lambda: derive.contiguous(-1, INT), lambda: derive.vector(-1, 1, 1, INT)])
+@pytest.mark.parametrize(
+    "call", [lambda: derive.contiguous(-1, INT), lambda: derive.vector(-1, 1, 1, INT)]
+)
 def test_a_negative_count(call: object) -> None:
     with pytest.raises(MPIException, match="negative count -1") as caught:
         call()  # type: ignore[operator]

@@ -12,30 +12,46 @@ from hypothesis import strategies as st
 
 from impi.protocol.semantics.constants import ERROR_CLASSES
 from impi.protocol.semantics.errors import MPIException
-from impi.protocol.semantics.values.basic import BASICS, EXTERNAL, EXTERNAL_LONG8, NATIVE, Wire
+from impi.protocol.semantics.values.basic import (
+    BASICS,
+    EXTERNAL,
+    EXTERNAL_LONG8,
+    NATIVE,
+    Wire,
+)
 from impi.protocol.semantics.values.binary128 import from_binary128, to_binary128
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.semantics.values.derive import resized, vector
 
 X87 = np.finfo(np.longdouble).nmant == 63
-needs_x87 = pytest.mark.skipif(not X87, reason="this machine's long double is not the 80-bit one of x87")
+needs_x87 = pytest.mark.skipif(
+    not X87, reason="this machine's long double is not the 80-bit one of x87"
+)
 
 VECTOR = Path(__file__).parents[3] / "vectors" / "p_types_ext32" / "host0_to_host1.bin"
 
 
 def external(name: str, array: Any, long_size: int = 4) -> bytes:
     octets = np.ascontiguousarray(array).view(np.uint8).data
-    return bytes(NAMED[name].pack(octets, 0, len(array), external=True, long_size=long_size))
+    return bytes(
+        NAMED[name].pack(octets, 0, len(array), external=True, long_size=long_size)
+    )
 
 
 def back(name: str, octets: bytes, count: int, long_size: int = 4) -> Any:
     values = np.zeros(count, BASICS[name].native)
-    NAMED[name].unpack(octets, values.view(np.uint8).data, 0, count, external=True, long_size=long_size)
+    NAMED[name].unpack(
+        octets, values.view(np.uint8).data, 0, count, external=True, long_size=long_size
+    )
     return values
 
 
-INTEGERS = [n for n, b in BASICS.items() if b.native.kind in "iu" and Wire.NARROW not in b.how]
-FLOATS = [n for n, b in BASICS.items() if b.native.kind == "f" and b.native.itemsize <= 8]
+INTEGERS = [
+    n for n, b in BASICS.items() if b.native.kind in "iu" and Wire.NARROW not in b.how
+]
+FLOATS = [
+    n for n, b in BASICS.items() if b.native.kind == "f" and b.native.itemsize <= 8
+]
 CODES = {1: "b", 2: "h", 4: "i", 8: "q"}
 
 
@@ -44,7 +60,9 @@ def test_integers_are_big_endian(name: str) -> None:
     native = BASICS[name].native
     limits = np.iinfo(native)
     values = [limits.min, limits.max, 0, 1, 0x12 % limits.max]
-    code = CODES[native.itemsize].upper() if native.kind == "u" else CODES[native.itemsize]
+    code = (
+        CODES[native.itemsize].upper() if native.kind == "u" else CODES[native.itemsize]
+    )
     octets = external(name, np.array(values, native))
     assert octets == struct.pack(f">{len(values)}{code}", *values)
     assert back(name, octets, len(values)).tolist() == values
@@ -57,7 +75,9 @@ def test_floating_point_is_ieee_big_endian(name: str) -> None:
     octets = external(name, np.array(values, native))
     code = {2: "e", 4: "f", 8: "d"}[native.itemsize]
     assert octets == struct.pack(f">{len(values)}{code}", *values)
-    assert back(name, octets, len(values)).tobytes() == np.array(values, native).tobytes()
+    assert (
+        back(name, octets, len(values)).tobytes() == np.array(values, native).tobytes()
+    )
 
 
 def test_the_bits_of_a_nan_survive() -> None:
@@ -67,7 +87,10 @@ def test_the_bits_of_a_nan_survive() -> None:
     assert back("DOUBLE", octets, 2).view(np.uint64).tolist() == bits.tolist()
 
 
-@pytest.mark.parametrize("name", [n for n, b in BASICS.items() if b.native.kind == "c" and b.native.itemsize <= 16])
+@pytest.mark.parametrize(
+    "name",
+    [n for n, b in BASICS.items() if b.native.kind == "c" and b.native.itemsize <= 16],
+)
 def test_complex_numbers_keep_real_before_imaginary(name: str) -> None:
     native = BASICS[name].native
     values = np.array([1.5 - 2.25j, 3j], native)
@@ -98,7 +121,10 @@ def test_what_other_implementations_send() -> None:
     assert external("LONG", np.array([0x0102030405060708]), long_size=8) == payloads[2]
 
 
-@pytest.mark.skipif(np.dtype("l").itemsize != 8, reason="this machine's long has 4 octets: it cannot overflow")
+@pytest.mark.skipif(
+    np.dtype("l").itemsize != 8,
+    reason="this machine's long has 4 octets: it cannot overflow",
+)
 class TestLong:
     def test_four_octets_as_the_standard_has_it(self) -> None:
         values = np.array([-(2**31), 2**31 - 1, -1])
@@ -110,21 +136,33 @@ class TestLong:
     def test_eight_octets_where_it_was_agreed(self) -> None:
         values = np.array([2**40 + 7, -1])
         assert external("LONG", values, 8) == struct.pack(">2q", *values)
-        assert back("LONG", external("LONG", values, 8), 2, 8).tolist() == values.tolist()
+        assert (
+            back("LONG", external("LONG", values, 8), 2, 8).tolist() == values.tolist()
+        )
 
     @pytest.mark.parametrize(
         ("name", "value", "cure"),
-        [("LONG", 2**31, " INT64_T"), ("LONG", -(2**31) - 1, " INT64_T"), ("UNSIGNED_LONG", 2**32, "UINT64_T")],
+        [
+            ("LONG", 2**31, " INT64_T"),
+            ("LONG", -(2**31) - 1, " INT64_T"),
+            ("UNSIGNED_LONG", 2**32, "UINT64_T"),
+        ],
     )
-    def test_overflow_is_an_error_by_name(self, name: str, value: int, cure: str) -> None:
-        with pytest.raises(MPIException, match=rf"{value} does not fit .* MPI_{name}: .*{cure}") as caught:
+    def test_overflow_is_an_error_by_name(
+        self, name: str, value: int, cure: str
+    ) -> None:
+        with pytest.raises(
+            MPIException, match=rf"{value} does not fit .* MPI_{name}: .*{cure}"
+        ) as caught:
             external(name, np.array([1, value, 2], BASICS[name].native))
         assert caught.value == ERROR_CLASSES["ERR_VALUE_TOO_LARGE"][0]
 
     def test_strided_longs_are_checked_too(self) -> None:
         values = np.array([1, 2**40, 2, 2**40, 3])
         every_other = vector(3, 1, 2, NAMED["LONG"])
-        assert bytes(every_other.pack(values.view(np.uint8).data, 0, 1, external=True)) == struct.pack(">3i", 1, 2, 3)
+        assert bytes(
+            every_other.pack(values.view(np.uint8).data, 0, 1, external=True)
+        ) == struct.pack(">3i", 1, 2, 3)
 
 
 def test_wide_characters_have_two_octets() -> None:
@@ -154,7 +192,11 @@ def test_types_longer_than_numpys_are_reversed_part_by_part() -> None:
 
 def value_of(hi: int, lo: int) -> Fraction | str:
     """An IEEE binary128 number, from the definition."""
-    sign, exponent, fraction = hi >> 63, (hi >> 48) & 0x7FFF, ((hi & (2**48 - 1)) << 64) | lo
+    sign, exponent, fraction = (
+        hi >> 63,
+        (hi >> 48) & 0x7FFF,
+        ((hi & (2**48 - 1)) << 64) | lo,
+    )
     if exponent == 0x7FFF:
         return "nan" if fraction else ("-inf" if sign else "inf")
     size = Fraction(fraction, 2**112) + (1 if exponent else 0)
@@ -163,7 +205,10 @@ def value_of(hi: int, lo: int) -> Fraction | str:
 
 
 def x87(mantissa: int, head: int) -> Any:
-    return np.frombuffer(mantissa.to_bytes(8, "little") + head.to_bytes(2, "little") + bytes(6), np.longdouble)
+    return np.frombuffer(
+        mantissa.to_bytes(8, "little") + head.to_bytes(2, "little") + bytes(6),
+        np.longdouble,
+    )
 
 
 def x87_bits(values: Any) -> tuple[int, int]:
@@ -191,7 +236,9 @@ class TestLongDouble:
         ],
     )
     def test_known_values(self, text: str, wire: str) -> None:
-        assert external("LONG_DOUBLE", np.array([np.longdouble(text)])) == bytes.fromhex(wire)
+        assert external(
+            "LONG_DOUBLE", np.array([np.longdouble(text)])
+        ) == bytes.fromhex(wire)
 
     @given(st.integers(0, 2**64 - 1), st.integers(0, 0xFFFF))
     def test_exact_there_and_back(self, mantissa: int, head: int) -> None:
@@ -209,7 +256,9 @@ class TestLongDouble:
         assert x87_bits(returned) == (mantissa | quiet, head)
 
     @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
-    def test_numbers_of_more_digits_are_rounded_to_nearest_even(self, hi: int, lo: int) -> None:
+    def test_numbers_of_more_digits_are_rounded_to_nearest_even(
+        self, hi: int, lo: int
+    ) -> None:
         returned = from_binary128(np.array([hi], np.uint64), np.array([lo], np.uint64))
         exact = value_of(hi, lo)
         rounded = value_of(*quad(returned))
@@ -230,13 +279,17 @@ class TestLongDouble:
         ones = (1 << 63) - 1
         hi = (16383 << 48) | (ones >> 15)
         lo = ((ones & 0x7FFF) << 49) | (1 << 48)
-        assert from_binary128(np.array([hi], np.uint64), np.array([lo], np.uint64))[0] == 2
+        assert (
+            from_binary128(np.array([hi], np.uint64), np.array([lo], np.uint64))[0] == 2
+        )
 
     def test_complex(self) -> None:
         values = np.array([1 + 2j, -3.5j], np.clongdouble)
         octets = external("C_LONG_DOUBLE_COMPLEX", values)
         assert octets.hex() == "".join(
-            external("LONG_DOUBLE", np.array([part], np.longdouble)).hex() for z in values for part in (z.real, z.imag)
+            external("LONG_DOUBLE", np.array([part], np.longdouble)).hex()
+            for z in values
+            for part in (z.real, z.imag)
         )
         assert back("C_LONG_DOUBLE_COMPLEX", octets, 2).tolist() == values.tolist()
 
@@ -256,7 +309,9 @@ def test_every_type_survives_with_any_stride(name: str, form: int) -> None:
     memory = np.zeros((4, 2, size), np.uint8)
     memory[:, 0, 0] = [1, 0, 1, 1] if basic.native.kind != "f" else 0
     if basic.native.kind in "fc":
-        memory[:, 0] = np.array([1.5, -2, 0, 8], basic.native).view(np.uint8).reshape(4, size)
+        memory[:, 0] = (
+            np.array([1.5, -2, 0, 8], basic.native).view(np.uint8).reshape(4, size)
+        )
     if X87 and Wire.QUAD in basic.how:
         memory.reshape(4, 2, -1, 16)[..., 10:] = 0  # padding, which is not data
     spaced = resized(0, 2 * size, NAMED[name])
@@ -264,5 +319,10 @@ def test_every_type_survives_with_any_stride(name: str, form: int) -> None:
     wire = spaced.pack(memory.data.cast("B"), 0, 4, external=True, long_size=long_size)
     assert wire.nbytes == 4 * basic.sizes[form]
     copy = np.zeros_like(memory)
-    assert spaced.unpack(wire, copy.data.cast("B"), 0, 4, external=True, long_size=long_size) == 4
+    assert (
+        spaced.unpack(
+            wire, copy.data.cast("B"), 0, 4, external=True, long_size=long_size
+        )
+        == 4
+    )
     np.testing.assert_array_equal(copy, memory)

@@ -8,7 +8,15 @@ from impi.protocol.semantics.errors import MPIException
 from impi.protocol.semantics.values.basic import Kind
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.semantics.values.derive import contiguous
-from impi.protocol.semantics.values.op import OF_WINDOWS, OPS, UFUNCS, apply, check, check_reduction, onto
+from impi.protocol.semantics.values.op import (
+    OF_WINDOWS,
+    OPS,
+    UFUNCS,
+    apply,
+    check,
+    check_reduction,
+    onto,
+)
 
 # MPI 4.1, 6.9.2: the table of valid types; and what MPICH and Open MPI both have beyond it, logical
 # operations on MPI_AINT and its like.
@@ -35,11 +43,17 @@ def test_the_table_of_valid_types(op: str) -> None:
     kinds = {Kind[name] for name in VALID[op].split()}
     for name, typemap in NAMED.items():
         pair = len(typemap.runs) == 2
-        allowed = op in ("MAXLOC", "MINLOC", "REPLACE", "NO_OP") if pair else typemap.runs[0].basic.kind in kinds
+        allowed = (
+            op in ("MAXLOC", "MINLOC", "REPLACE", "NO_OP")
+            if pair
+            else typemap.runs[0].basic.kind in kinds
+        )
         if allowed:
             check(op, typemap)
         else:
-            with pytest.raises(MPIException, match=f"MPI_{op} is not defined for .*MPI_{name}") as caught:
+            with pytest.raises(
+                MPIException, match=f"MPI_{op} is not defined for .*MPI_{name}"
+            ) as caught:
                 check(op, typemap)
             assert caught.value == ERROR_CLASSES["ERR_OP"][0]
 
@@ -57,7 +71,9 @@ def test_a_char_is_a_signed_number_and_a_byte_is_none() -> None:
 @pytest.mark.parametrize("op", OF_WINDOWS)
 def test_operations_of_windows_are_no_reductions(op: str) -> None:
     check(op, NAMED["INT"])
-    with pytest.raises(MPIException, match=f"MPI_{op} is for one-sided communication only") as caught:
+    with pytest.raises(
+        MPIException, match=f"MPI_{op} is for one-sided communication only"
+    ) as caught:
         check_reduction(op, NAMED["INT"])
     assert caught.value == ERROR_CLASSES["ERR_OP"][0]
 
@@ -99,7 +115,13 @@ def reduced(op: str, name: str, a: list[object], b: list[object]) -> list[object
         ("PROD", "SHORT", [3, -2], [4, 5], [12, -10]),
         ("LAND", "INT", [0, 5, 7], [3, 0, 2], [0, 0, 1]),
         ("LOR", "LOGICAL", [0, 5, 0], [3, 0, 0], [1, 1, 0]),
-        ("LXOR", "C_BOOL", [True, True, False], [True, False, False], [False, True, False]),
+        (
+            "LXOR",
+            "C_BOOL",
+            [True, True, False],
+            [True, False, False],
+            [False, True, False],
+        ),
         ("BAND", "BYTE", [0b1100], [0b1010], [0b1000]),
         ("BOR", "UINT8_T", [0b1100], [0b1010], [0b1110]),
         ("BXOR", "INT64_T", [0b1100], [0b1010], [0b0110]),
@@ -109,7 +131,9 @@ def reduced(op: str, name: str, a: list[object], b: list[object]) -> list[object
         ("SUM", "FLOAT16_T", [60000.0], [60000.0], [float("inf")]),
     ],
 )
-def test_results(op: str, name: str, a: list[object], b: list[object], expected: list[object]) -> None:
+def test_results(
+    op: str, name: str, a: list[object], b: list[object], expected: list[object]
+) -> None:
     assert reduced(op, name, a, b) == expected
 
 

@@ -31,16 +31,33 @@ CASES = [(op, name) for op in wordops.OPS for name in TYPES if defined(op, name)
 
 
 def test_integers_and_doubles_have_them() -> None:
-    assert {"INT", "UNSIGNED_LONG_LONG", "LONG", "INTEGER1", "DOUBLE", "DOUBLE_PRECISION", "BYTE"} <= set(TYPES)
+    assert {
+        "INT",
+        "UNSIGNED_LONG_LONG",
+        "LONG",
+        "INTEGER1",
+        "DOUBLE",
+        "DOUBLE_PRECISION",
+        "BYTE",
+    } <= set(TYPES)
     # Their numbers are rounded to less than a double, are pairs, or mean something else.
-    assert not {"FLOAT", "C_BOOL", "C_COMPLEX", "LONG_DOUBLE", "INT_INT", "INTEGER16"} & set(TYPES)
+    assert not {
+        "FLOAT",
+        "C_BOOL",
+        "C_COMPLEX",
+        "LONG_DOUBLE",
+        "INT_INT",
+        "INTEGER16",
+    } & set(TYPES)
     assert len(CASES) > 200
 
 
 @pytest.mark.parametrize(("op", "name"), CASES)
 @settings(max_examples=20)
 @given(st.binary(min_size=16, max_size=80), st.data())
-def test_all_are_those_of_numpy(op: str, name: str, octets: bytes, data: st.DataObject) -> None:
+def test_all_are_those_of_numpy(
+    op: str, name: str, octets: bytes, data: st.DataObject
+) -> None:
     typemap = NAMED[name]
     count = len(octets) // typemap.size
     a = octets[: count * typemap.size]
@@ -48,17 +65,29 @@ def test_all_are_those_of_numpy(op: str, name: str, octets: bytes, data: st.Data
     expected = np.frombuffer(bytearray(b), typemap.dtype)
     predefined.apply(op, np.frombuffer(a, typemap.dtype), expected, typemap)
     code = wordops.code_of(typemap)
-    result = wordops.combine(op, code)(wordops.numbers(memoryview(a), code), wordops.numbers(bytearray(b), code))
-    if code == "d":  # which octets stand for "not a number", and which zero is the larger, no standard says
-        assert all(x == y or (math.isnan(x) and math.isnan(y)) for x, y in zip(result, expected.tolist(), strict=True))
+    result = wordops.combine(op, code)(
+        wordops.numbers(memoryview(a), code), wordops.numbers(bytearray(b), code)
+    )
+    # No standard says which octets stand for "not a number", and which zero is the larger
+    if code == "d":
+        assert all(
+            x == y or (math.isnan(x) and math.isnan(y))
+            for x, y in zip(result, expected.tolist(), strict=True)
+        )
     else:
         assert bytes(result) == expected.tobytes()
 
 
 def test_integers_wrap() -> None:
     run = wordops.combine("SUM", "i")
-    assert run(values("i", 2**31 - 1, -(2**31), 5), values("i", 1, -1, 6)).tolist() == [-(2**31), 2**31 - 1, 11]
-    assert wordops.combine("PROD", "B")(values("B", 255, 2), values("B", 255, 3)).tolist() == [1, 6]
+    assert run(values("i", 2**31 - 1, -(2**31), 5), values("i", 1, -1, 6)).tolist() == [
+        -(2**31),
+        2**31 - 1,
+        11,
+    ]
+    assert wordops.combine("PROD", "B")(
+        values("B", 255, 2), values("B", 255, 3)
+    ).tolist() == [1, 6]
 
 
 def test_the_result_may_be_in_the_place_of_the_first() -> None:
@@ -85,4 +114,6 @@ def test_values_are_taken_apart_and_joined() -> None:
 
 
 def values(code: str, *numbers: float) -> memoryview:
-    return wordops.numbers(bytearray(struct.pack(f"{len(numbers)}{code}", *numbers)), code)
+    return wordops.numbers(
+        bytearray(struct.pack(f"{len(numbers)}{code}", *numbers)), code
+    )

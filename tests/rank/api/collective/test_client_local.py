@@ -19,7 +19,12 @@ from impi.protocol.semantics.constants import ERROR_CLASSES
 from impi.protocol.semantics.errors import MPIException
 from impi.rank.api import runtime
 from impi.rank.api.collective.client_local import ClientLocal
-from impi.rank.api.collective.operation_table import ALLGATHER, BARRIER, BCAST, Collective
+from impi.rank.api.collective.operation_table import (
+    ALLGATHER,
+    BARRIER,
+    BCAST,
+    Collective,
+)
 from impi.rank.api.types.datatypes import INT
 from impi.rank.engine.channels.payload import OctetSource, OctetTarget
 from impi.rank.engine.context import Context
@@ -42,7 +47,10 @@ def own_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.local]:
 
 
 def run(
-    own: threading.local, program: Program, clients: list[int], failed: Callable[[Exception], None] | None = None
+    own: threading.local,
+    program: Program,
+    clients: list[int],
+    failed: Callable[[Exception], None] | None = None,
 ) -> list[Any]:
     """Run a program at all procs of client 0 with their strategy; others get None."""
     meetings: dict[int, Meeting] = {}
@@ -55,18 +63,30 @@ def run(
         give_library(engine, meetings, overruns=False)
         home = engine.make_context(2, range(clients[0]))
         native: Any = home.shadow.comm and home.shadow.comm.native
-        return program(engine, world, ClientLocal(engine, home, native, ProgressThread(engine, failed or print)))
+        return program(
+            engine,
+            world,
+            ClientLocal(engine, home, native, ProgressThread(engine, failed or print)),
+        )
 
-    return run_job(replaced(make_job(clients, maxdatalen=1024), version=LONG8_VERSION), proc)
+    return run_job(
+        replaced(make_job(clients, maxdatalen=1024), version=LONG8_VERSION), proc
+    )
 
 
 def error_class(call: Callable[[], object]) -> str:
     with pytest.raises(MPIException) as caught:
         call()
-    return next(name for name, (code, *_) in ERROR_CLASSES.items() if code == caught.value.error_class)
+    return next(
+        name
+        for name, (code, *_) in ERROR_CLASSES.items()
+        if code == caught.value.error_class
+    )
 
 
-def test_each_member_describes_its_buffer_in_its_own_way(own_engines: threading.local) -> None:
+def test_each_member_describes_its_buffer_in_its_own_way(
+    own_engines: threading.local,
+) -> None:
     vector = INT.Create_vector(2, 1, 2).Commit()
     values = np.array([5, 7], "i4")
 
@@ -80,7 +100,11 @@ def test_each_member_describes_its_buffer_in_its_own_way(own_engines: threading.
         whole = [np.zeros(6, "i4"), np.zeros(12, "i4")][engine.rank == 2]
         into = [whole, 1, vector] if engine.rank == 2 else whole
         home[ALLGATHER](COMM, spec, into)
-        got = [whole[at] for at in (0, 2, 3, 5, 6, 8)] if engine.rank == 2 else list(whole)
+        got = (
+            [whole[at] for at in (0, 2, 3, 5, 6, 8)]
+            if engine.rank == 2
+            else list(whole)
+        )
         assert got == [5, 7] * 3
         home[BARRIER](COMM)
 
@@ -99,18 +123,27 @@ def test_a_mistake_of_all_spoils_nothing(own_engines: threading.local) -> None:
     run(own_engines, program, [2])
 
 
-def test_what_the_library_finds_breaks_the_communicator(own_engines: threading.local) -> None:
+def test_what_the_library_finds_breaks_the_communicator(
+    own_engines: threading.local,
+) -> None:
     def program(engine: Engine, world: Context, home: Any) -> Any:
         buffer = bytearray(4 + engine.rank)
         assert (
-            error_class(lambda: home[BCAST](COMM, [buffer, INT] if engine.rank == 0 else buffer, 0)) == "ERR_TRUNCATE"
+            error_class(
+                lambda: home[BCAST](
+                    COMM, [buffer, INT] if engine.rank == 0 else buffer, 0
+                )
+            )
+            == "ERR_TRUNCATE"
         )
         assert error_class(lambda: home[BARRIER](COMM)) == "ERR_TRUNCATE"
 
     run(own_engines, program, [2])
 
 
-def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(own_engines: threading.local) -> None:
+def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(
+    own_engines: threading.local,
+) -> None:
     ended = threading.Event()
     sentences: list[str] = []
 
@@ -122,7 +155,8 @@ def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(o
         if engine.rank == 1:
             assert error_class(lambda: home[BCAST](COMM, bytearray(1), 2)) == "ERR_ROOT"
             assert ended.wait(20)
-            home._native.comm.Barrier()  # lets the other out, as the end of the job would
+            # Lets the other out, as the end of the job would
+            home._native.comm.Barrier()
         else:
             home[BARRIER](COMM)
 
@@ -130,7 +164,9 @@ def test_a_member_that_cannot_take_part_ends_the_job_of_the_one_in_the_library(o
     assert len(sentences) == 1 and "rank 1 failed in Bcast: " in sentences[0], sentences
 
 
-def test_a_call_that_still_returns_does_not_end_the_job(own_engines: threading.local) -> None:
+def test_a_call_that_still_returns_does_not_end_the_job(
+    own_engines: threading.local,
+) -> None:
     ended: list[Exception] = []
     waiting: list[Any] = []
 
@@ -150,7 +186,9 @@ def test_a_call_that_still_returns_does_not_end_the_job(own_engines: threading.l
 
 
 @pytest.mark.parametrize("local", [False, True], ids=["channel", "local"])
-def test_messages_are_served_while_a_call_lasts(own_engines: threading.local, local: bool) -> None:
+def test_messages_are_served_while_a_call_lasts(
+    own_engines: threading.local, local: bool
+) -> None:
     """Rank 0 is in the library; rank 1 enters once its long message was received there."""
     sender = 1 if local else 2
 
@@ -162,7 +200,9 @@ def test_messages_are_served_while_a_call_lasts(own_engines: threading.local, lo
             engine.turns.wait_for(receiving)
             assert len(target.data) == 100_000
         if engine.rank == sender:
-            engine.turns.wait_for(engine.send(world, 0, 9, OctetSource(bytes(100_000)), synchronous=True))
+            engine.turns.wait_for(
+                engine.send(world, 0, 9, OctetSource(bytes(100_000)), synchronous=True)
+            )
             if not local:
                 engine.turns.wait_for(engine.send(world, 1, 10, OctetSource(b"")))
         if engine.rank == 1:
@@ -173,13 +213,22 @@ def test_messages_are_served_while_a_call_lasts(own_engines: threading.local, lo
     run(own_engines, program, [2, 1])
 
 
-def test_a_nonblocking_collective_under_way_comes_first(own_engines: threading.local) -> None:
+def test_a_nonblocking_collective_under_way_comes_first(
+    own_engines: threading.local,
+) -> None:
     order: list[str] = []
 
     def program(engine: Engine, world: Context, home: Any) -> Any:
         context = home._context
         context.under_way.collectives.append(None)  # as an operation that is under way
-        engine.turns.track(_Ends(lambda: (order.append("nonblocking"), context.under_way.collectives.clear())))
+        engine.turns.track(
+            _Ends(
+                lambda: (
+                    order.append("nonblocking"),
+                    context.under_way.collectives.clear(),
+                )
+            )
+        )
         home[BARRIER](COMM)
         order.append("barrier")
 

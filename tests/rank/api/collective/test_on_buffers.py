@@ -20,20 +20,43 @@ JOBS = [
     pytest.param(["pure:2", "mpich:1"], {0: STRICT}, id="pure(0.0)+mpich"),
     pytest.param(["openmpi:1", "pure:2", "mpich:2"], {}, id="openmpi+pure+mpich"),
     pytest.param(["pure:1"] * 6, {}, id="six clients: trees"),
-    pytest.param(["pure:2", "mpich:2", "openmpi:1"], dict.fromkeys(range(3), QUIRKS), id="peers like LAM"),
-    pytest.param(["pure:2", "mpich:1", "openmpi:2"], dict.fromkeys(range(3), OTHERS), id="other readings"),
+    pytest.param(
+        ["pure:2", "mpich:2", "openmpi:1"],
+        dict.fromkeys(range(3), QUIRKS),
+        id="peers like LAM",
+    ),
+    pytest.param(
+        ["pure:2", "mpich:1", "openmpi:2"],
+        dict.fromkeys(range(3), OTHERS),
+        id="other readings",
+    ),
     pytest.param(["pure:2", "pure:2"], {0: TIGHT, 1: TIGHT}, id="tight flow control"),
 ]
 
 
-@pytest.mark.parametrize(("clients", "options", "hosts"), pairs(JOBS, ["proc", "node", "client"]))
+@pytest.mark.parametrize(
+    ("clients", "options", "hosts"), pairs(JOBS, ["proc", "node", "client"])
+)
 def test_semantics(
-    clients: list[str], options: dict[int, list[str]], hosts: str, run_job: Callable[..., object]
+    clients: list[str],
+    options: dict[int, list[str]],
+    hosts: str,
+    run_job: Callable[..., object],
 ) -> None:
-    every = {rank: [*options.get(rank, ()), "--hosts", hosts] for rank in range(len(clients))}
+    every = {
+        rank: [*options.get(rank, ()), "--hosts", hosts] for rank in range(len(clients))
+    }
     # All nodes are this one: an agent has all procs of its client.
     sizes = [int(client.partition(":")[2]) for client in clients]
-    of_rank = range(sum(sizes)) if hosts == "proc" else [host for host, size in enumerate(sizes) for _ in range(size)]
-    result = run_job([PROGRAM, str(len(clients)), ",".join(map(str, of_rank))], clients, options=every)
+    of_rank = (
+        range(sum(sizes))
+        if hosts == "proc"
+        else [host for host, size in enumerate(sizes) for _ in range(size)]
+    )
+    result = run_job(
+        [PROGRAM, str(len(clients)), ",".join(map(str, of_rank))],
+        clients,
+        options=every,
+    )
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]

@@ -42,7 +42,9 @@ refused(MPI.ERR_COMM, part.Get_size)
 """)
 
 
-def test_attributes_of_the_program_are_refused_as_by_mpi4py(alone: Callable[..., list[str]]) -> None:
+def test_attributes_of_the_program_are_refused_as_by_mpi4py(
+    alone: Callable[..., list[str]],
+) -> None:
     told = alone("""
 class Mine(MPI.Intracomm):
     pass
@@ -55,4 +57,7 @@ except AttributeError as failure:
     print(failure)
 print(mine.colour, MPI.COMM_SELF.Get_name())
 """)
-    assert told == ["'mpi4py.MPI.Intracomm' object has no attribute 'colour'", "red named"]
+    assert told == [
+        "'mpi4py.MPI.Intracomm' object has no attribute 'colour'",
+        "red named",
+    ]

@@ -1,4 +1,4 @@
-"""What mpi4py's utilities ask: one duplicate with changing tags, and locks."""
+"""The demands of mpi4py's utilities: one duplicate with changing tags, and locks."""
 
 from __future__ import annotations
 

@@ -4,7 +4,15 @@ import pytest
 
 from impi.protocol.semantics.errors import MPIException
 from impi.rank.api.comms.groups import GROUP_EMPTY, GROUP_NULL, Group
-from impi.rank.api.constants import CONGRUENT, ERR_GROUP, ERR_RANK, IDENT, SIMILAR, UNDEFINED, UNEQUAL
+from impi.rank.api.constants import (
+    CONGRUENT,
+    ERR_GROUP,
+    ERR_RANK,
+    IDENT,
+    SIMILAR,
+    UNDEFINED,
+    UNEQUAL,
+)
 
 WORLD = Group._of(range(6), 2)
 
@@ -18,9 +26,17 @@ def test_members() -> None:
 def test_algebra() -> None:
     odd, high = WORLD.Incl([5, 3, 1]), WORLD.Range_incl([(3, 5, 1)])
     assert Group.Union(odd, high)._ranks == (5, 3, 1, 4)
-    assert Group.Intersection(odd, high)._ranks == Group.Intersect(odd, high)._ranks == (5, 3)  # type: ignore[misc]
+    assert (
+        Group.Intersection(odd, high)._ranks
+        == Group.Intersect(odd, high)._ranks  # type: ignore[misc]
+        == (5, 3)
+    )
     assert Group.Difference(odd, high)._ranks == (1,)
-    assert WORLD.Excl([0])._ranks == WORLD.Range_excl([(0, 0, 1)])._ranks == (1, 2, 3, 4, 5)
+    assert (
+        WORLD.Excl([0])._ranks
+        == WORLD.Range_excl([(0, 0, 1)])._ranks
+        == (1, 2, 3, 4, 5)
+    )
     assert WORLD.Compare(WORLD.Incl([0, 1, 2, 3, 5, 4])) == SIMILAR
     assert WORLD.Compare(WORLD.Dup()) == IDENT
     assert WORLD.Compare(odd) == UNEQUAL

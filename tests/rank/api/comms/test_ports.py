@@ -31,7 +31,7 @@ MPI.Close_port(second)
 
 @pytest.fixture
 def own(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """What a proc knows of servers of names."""
+    """A proc's knowledge of servers of names."""
     known = SimpleNamespace(names=None)
     monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(other_jobs=known))
     monkeypatch.setattr(runtime._state, "finalized", False)
@@ -41,24 +41,31 @@ def own(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_without_a_server_the_cure_is_said(own: SimpleNamespace) -> None:
-    with pytest.raises(MPIException, match="set IMPI_NAMESERVER, or the info key impi_server") as caught:
+    with pytest.raises(
+        MPIException, match="set IMPI_NAMESERVER, or the info key impi_server"
+    ) as caught:
         ports.Lookup_name("ocean")
     assert caught.value == ERR_SERVICE
 
 
-def test_which_server_keeps_names(own: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_server_keeps_names(
+    own: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own.names = ("10.0.0.1:5000", KEY.hex())
     assert ports._server(Info()) == ("10.0.0.1:5000", KEY)
     monkeypatch.setenv("IMPI_NAMESERVER", "10.0.0.2:5000")
     assert ports._server(Info()) == ("10.0.0.2:5000", KEY)
     there = Info.Create({"impi_server": "10.0.0.3:5000"})
     assert ports._server(there) == ("10.0.0.3:5000", KEY)
-    monkeypatch.setenv("IMPI_AUTH_SECRET", "x" * 32)  # that of another job, which has another key
+    # That of another job, which has another key
+    monkeypatch.setenv("IMPI_AUTH_SECRET", "x" * 32)
     where, key = ports._server(there)
     assert where == "10.0.0.3:5000"
     assert key != KEY
 
 
-def test_a_job_that_was_not_spawned_has_no_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_was_not_spawned_has_no_parents(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv(PARENT, raising=False)
     assert ports.parents(None) is None  # type: ignore[arg-type]

@@ -43,7 +43,9 @@ assert bare.neighbor_allgather("x") == ["x", "x"]
 """)
 
 
-def test_only_a_communicator_of_that_kind_is_one(alone: Callable[..., list[str]]) -> None:
+def test_only_a_communicator_of_that_kind_is_one(
+    alone: Callable[..., list[str]],
+) -> None:
     alone("""
 kinds = {
     MPI.Cartcomm: MPI.COMM_WORLD.Create_cart([1]),

@@ -40,5 +40,7 @@ assert comm.bcast(3) == 3
 
 
 def test_off_leaves_every_method_as_it_is() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,7 +11,9 @@ PROGRAM = str(Path(__file__).parents[3] / "jobs" / "programs" / "verification.py
 
 
 @pytest.mark.parametrize("level", ["1", "3"])
-def test_all_ranks_are_told_of_every_misfit(level: str, run_job: Callable[..., object]) -> None:
+def test_all_ranks_are_told_of_every_misfit(
+    level: str, run_job: Callable[..., object]
+) -> None:
     clients = ["mpich:2", "openmpi:2", "pure:1"]
     result = run_job([PROGRAM, level], clients, environ={"IMPI_VERIFY": level})
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
@@ -53,10 +55,14 @@ if MPI.COMM_WORLD.rank != 2:
     ("program", "sentence"),
     [
         pytest.param(
-            GATHER_OR_SCATTER, "VERIFY MPI_SCATTER(2): call inconsistent with call to MPI_Gather by 0", id="example 1"
+            GATHER_OR_SCATTER,
+            "VERIFY MPI_SCATTER(2): call inconsistent with call to MPI_Gather by 0",
+            id="example 1",
         ),
         pytest.param(
-            TOO_EARLY, "VERIFY MPI_FINALIZE(2): call inconsistent with call to MPI_Barrier by 0", id="finalize"
+            TOO_EARLY,
+            "VERIFY MPI_FINALIZE(2): call inconsistent with call to MPI_Barrier by 0",
+            id="finalize",
         ),
     ],
 )
@@ -65,24 +71,35 @@ def test_a_job_that_does_not_catch_it_ends(
 ) -> None:
     file = tmp_path / "program.py"
     file.write_text(program)
-    result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"], environ={"IMPI_VERIFY": "1"})
+    result = run_job(
+        [str(file)], ["mpich:1", "openmpi:1", "pure:1"], environ={"IMPI_VERIFY": "1"}
+    )
     assert 0 not in result.codes, str(result)  # type: ignore[attr-defined]
     # Every exception has all sentences: the first client to end may end the others.
     assert any(sentence in client.err for client in result.clients), str(result)  # type: ignore[attr-defined]
 
 
-def test_errors_are_fatal_where_the_program_says_so(run_job: Callable[..., object], tmp_path: Path) -> None:
+def test_errors_are_fatal_where_the_program_says_so(
+    run_job: Callable[..., object], tmp_path: Path
+) -> None:
     file = tmp_path / "program.py"
     file.write_text(FATAL)
-    result = run_job([str(file)], ["mpich:1", "openmpi:1", "pure:1"], environ={"IMPI_VERIFY": "1"})
+    result = run_job(
+        [str(file)], ["mpich:1", "openmpi:1", "pure:1"], environ={"IMPI_VERIFY": "1"}
+    )
     assert 0 not in result.codes, str(result)  # type: ignore[attr-defined]
     assert result.out == "", str(result)  # type: ignore[attr-defined]
     # Nobody has an exception: what is left is what the rank says that it names.
-    assert "VERIFY MPI_GATHER(2): root 2 inconsistent with root 0 of 0\n" in result.clients[2].err  # type: ignore[attr-defined]
+    assert (
+        "VERIFY MPI_GATHER(2): root 2 inconsistent with root 0 of 0\n"
+        in result.clients[2].err  # type: ignore[attr-defined]
+    )
 
 
 def test_a_client_that_does_not_verify_is_named(run_job: Callable[..., object]) -> None:
-    result = run_job([PROGRAM, "1"], ["pure:1", "pure:1"], environ_of={1: {"IMPI_VERIFY": "1"}})
+    result = run_job(
+        [PROGRAM, "1"], ["pure:1", "pure:1"], environ_of={1: {"IMPI_VERIFY": "1"}}
+    )
     assert 0 not in result.codes, str(result)  # type: ignore[attr-defined]
     sentence = "only client 1 has IMPI_VERIFY: start all clients with the same, or none"
     assert any(sentence in client.err for client in result.clients), str(result)  # type: ignore[attr-defined]

@@ -9,14 +9,18 @@ import pytest
 
 
 def run(program: str, octets: bytes = b"") -> bytes:
-    done = subprocess.run([sys.executable, "-c", program], input=octets, capture_output=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=octets, capture_output=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout
 
 
 @pytest.mark.parametrize("name", ["COMM_SELF", "COMM_WORLD"])
 def test_a_pickle_is_loaded_by_a_process_that_has_not_joined_a_job(name: str) -> None:
-    octets = run(f"import pickle, sys; from impi import MPI; sys.stdout.buffer.write(pickle.dumps(MPI.{name}))")
+    octets = run(
+        f"import pickle, sys; from impi import MPI; sys.stdout.buffer.write(pickle.dumps(MPI.{name}))"
+    )
     assert name.encode() in octets
     loads = f"""
 import pickle, sys

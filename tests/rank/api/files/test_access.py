@@ -13,7 +13,9 @@ status, two = MPI.Status(), bytearray(2)
 """
 
 
-def test_where_each_read_begins_and_how_much_it_tells(alone: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_where_each_read_begins_and_how_much_it_tells(
+    alone: Callable[..., list[str]], tmp_path: Path
+) -> None:
     told = alone(
         FILE
         + """
@@ -79,7 +81,9 @@ file.Close()
     assert (tmp_path / "file").read_bytes() == b"ssstDEEEEF"
 
 
-def test_one_split_collective_at_a_time(alone: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_one_split_collective_at_a_time(
+    alone: Callable[..., list[str]], tmp_path: Path
+) -> None:
     told = alone(
         FILE
         + """

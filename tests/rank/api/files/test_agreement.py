@@ -1,4 +1,4 @@
-"""What procs know of each other's calls: values of all, and the first failure."""
+"""Procs' knowledge of each other's calls: values of all, and the first failure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Team:
 
 
 def everybody(call: Callable[[Any], Any], size: int = 3) -> list[Any]:
-    """What the call returns or raises at each proc."""
+    """Return the result or exception of the call at each proc."""
     rows: list[Any] = [None] * size
     barrier = threading.Barrier(size)
 
@@ -58,12 +58,18 @@ def test_values_of_all() -> None:
         (OSError("disk"), ERR_OTHER, "rank 1: OSError: disk"),
     ],
 )
-def test_the_first_failure_is_raised_at_all(failure: Exception, code: int, told: str) -> None:
+def test_the_first_failure_is_raised_at_all(
+    failure: Exception, code: int, told: str
+) -> None:
     failures = [None, failure, error("ERR_IO", "later")]
     found = everybody(lambda team: gathered(team, None, failures[team.rank]))
     assert found[1:] == failures[1:]  # each its own one
     assert isinstance(found[0], MPIException)
-    assert (found[0] == code, found[0].told, told in str(found[0])) == (True, True, True)
+    assert (found[0] == code, found[0].told, told in str(found[0])) == (
+        True,
+        True,
+        True,
+    )
 
 
 def test_one_decides_for_all() -> None:

@@ -40,7 +40,8 @@ def extent(datatype: Datatype) -> tuple[int, int]:
         (DOUBLE_INT, 12, 16),  # as in memory: no part has another size
         (LONG_INT, 8, 8),
         (LONG.Create_vector(2, 1, 3), 8, 16),
-        (LONG.Create_contiguous(5).Create_resized(0, 100), 20, 100),  # octets are taken as they are
+        # Octets are taken as they are
+        (LONG.Create_contiguous(5).Create_resized(0, 100), 20, 100),
         (LONG.Create_hvector(2, 1, 10), 8, 14),
         (LONG.Create_indexed([1, 2], [0, 3]), 12, 20),
         (LONG.Dup(), 4, 4),
@@ -81,14 +82,22 @@ def test_a_value_that_does_not_fit() -> None:
 
 
 def test_an_unknown_one() -> None:
-    with pytest.raises(MPIException, match="there are internal, native, external32") as raised:
+    with pytest.raises(
+        MPIException, match="there are internal, native, external32"
+    ) as raised:
         chosen("foo", alike=True)
     assert raised.value == C.ERR_UNSUPPORTED_DATAREP
 
 
 def register(name: str, **given: Any) -> Any:
     Register_datarep(
-        name, **{"read_fn": None, "write_fn": None, "extent_fn": lambda datatype: datatype.extent, **given}
+        name,
+        **{
+            "read_fn": None,
+            "write_fn": None,
+            "extent_fn": lambda datatype: datatype.extent,
+            **given,
+        },
     )
     return chosen(name, alike=True)
 
@@ -112,18 +121,35 @@ def test_names_of_no_length(name: str) -> None:
 def test_conversion_by_the_program() -> None:
     """Decimal numbers of 8 characters."""
 
-    def write(memory: memoryview, datatype: Datatype, count: int, octets: memoryview, position: int) -> None:
+    def write(
+        memory: memoryview,
+        datatype: Datatype,
+        count: int,
+        octets: memoryview,
+        position: int,
+    ) -> None:
         assert (datatype.Get_size(), position) == (4, 0)
         values = memory.cast("i")
         for i in range(count):
             octets[8 * i : 8 * i + 8] = b"%8d" % values[i]
 
-    def read(memory: memoryview, datatype: Datatype, count: int, octets: memoryview, position: int) -> None:
+    def read(
+        memory: memoryview,
+        datatype: Datatype,
+        count: int,
+        octets: memoryview,
+        position: int,
+    ) -> None:
         values = memory.cast("i")
         for i in range(count):
             values[i] = int(bytes(octets[8 * i : 8 * i + 8]))
 
-    decimal = register("decimal", read_fn=read, write_fn=write, extent_fn=lambda datatype: 2 * datatype.extent)
+    decimal = register(
+        "decimal",
+        read_fn=read,
+        write_fn=write,
+        extent_fn=lambda datatype: 2 * datatype.extent,
+    )
     octets = decimal.to_file(read_buffer(np.array([7, -12], "i"), readonly=True))
     assert bytes(octets) == b"       7     -12"
     assert in_file(INT.Create_vector(2, 1, 2)._live(), decimal).extent == 24
@@ -152,7 +178,10 @@ def test_a_function_that_fails(capsys: pytest.CaptureFixture[str]) -> None:
         raise KeyError("why")
 
     buffer = read_buffer(np.array([7], "i"), readonly=True)
-    for broken in (register("fails", extent_fn=fails), register("fails later", write_fn=fails)):
+    for broken in (
+        register("fails", extent_fn=fails),
+        register("fails later", write_fn=fails),
+    ):
         with pytest.raises(MPIException, match="KeyError: 'why'") as raised:
             broken.nbytes(buffer)
             broken.to_file(buffer)
@@ -165,5 +194,7 @@ def test_mpi_errors_of_a_function_stay() -> None:
         raise MPIException(C.ERR_QUOTA)
 
     with pytest.raises(MPIException) as raised:
-        register("quota", extent_fn=fails).nbytes(read_buffer(np.array([7], "i"), readonly=True))
+        register("quota", extent_fn=fails).nbytes(
+            read_buffer(np.array([7], "i"), readonly=True)
+        )
     assert raised.value == C.ERR_QUOTA

@@ -27,7 +27,10 @@ def opened(tmp_path: Path) -> Iterator[Descriptor]:
     file.close()
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), min_size=1, max_size=12), st.booleans())
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), min_size=1, max_size=12),
+    st.booleans(),
+)
 def test_pieces_against_a_model(gaps: list[tuple[int, int]], atomic: bool) -> None:
     """In any order of pieces, with the end of the file anywhere."""
     number = os.memfd_create("file")
@@ -49,7 +52,10 @@ def test_pieces_against_a_model(gaps: list[tuple[int, int]], atomic: bool) -> No
     for size in (end, end - 1, end // 2, 0):
         file.resize(size)
         room = memoryview(bytearray(len(data)))
-        whole = b"".join(bytes(model[o : min(o + n, size)]) for o, n in zip(offsets, lengths, strict=True))
+        whole = b"".join(
+            bytes(model[o : min(o + n, size)])
+            for o, n in zip(offsets, lengths, strict=True)
+        )
         assert file.read(pieces, room, atomic=atomic) == len(whole)
         assert bytes(room[: len(whole)]) == whole
     file.close()
@@ -69,7 +75,9 @@ def test_nothing(opened: Descriptor) -> None:
     assert opened.size == 0
 
 
-def test_calls_that_move_less_than_all(opened: Descriptor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_that_move_less_than_all(
+    opened: Descriptor, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MOST", 4)
     opened.write(Pieces([1, 20], [10, 2]), memoryview(b"0123456789ab"), atomic=False)
     room = memoryview(bytearray(12))
@@ -106,8 +114,14 @@ for turn in range(300):
 def test_an_atomic_access_is_seen_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(512))
-    commands = [[sys.executable, "-c", LOCKS, str(path), how] for how in ("writes", "reads", "writes")]
-    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for command in commands]
+    commands = [
+        [sys.executable, "-c", LOCKS, str(path), how]
+        for how in ("writes", "reads", "writes")
+    ]
+    running = [
+        subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        for command in commands
+    ]
     assert [process.communicate()[1] for process in running] == [""] * 3
 
 
@@ -125,13 +139,19 @@ def test_classes_of_errors(code: int, expected: int) -> None:
 def test_errors_of_calls(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     file = Descriptor(os.open(tmp_path / "file", os.O_RDONLY), "file")
-    for call in (lambda: file.resize(3), lambda: file.write(Pieces([0], [1]), memoryview(b"x"), atomic=False)):
+    for call in (
+        lambda: file.resize(3),
+        lambda: file.write(Pieces([0], [1]), memoryview(b"x"), atomic=False),
+    ):
         with pytest.raises(MPIException) as raised:
             call()
         assert raised.value == C.ERR_IO
     file.close()
     delete(os.fsencode(tmp_path / "file"))
-    for path, expected in ((tmp_path / "file", C.ERR_NO_SUCH_FILE), (tmp_path, C.ERR_BAD_FILE)):
+    for path, expected in (
+        (tmp_path / "file", C.ERR_NO_SUCH_FILE),
+        (tmp_path, C.ERR_BAD_FILE),
+    ):
         with pytest.raises(MPIException) as raised:
             delete(os.fsencode(path))
         assert raised.value == expected

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def test_pointers_count_etypes_of_the_view(alone: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_pointers_count_etypes_of_the_view(
+    alone: Callable[..., list[str]], tmp_path: Path
+) -> None:
     alone(
         """
 import sys
@@ -42,7 +44,9 @@ file.Close()
     )
 
 
-def test_what_the_access_mode_forbids(alone: Callable[..., list[str]], tmp_path: Path) -> None:
+def test_what_the_access_mode_forbids(
+    alone: Callable[..., list[str]], tmp_path: Path
+) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"abcdef")
     alone(

@@ -35,10 +35,17 @@ file.Close()
 
 
 def _without_a_common_file_system(
-    run_job: Callable[..., Any], folder: Path, there: bool, *more: str, clients: tuple[str, ...] = ("pure:1", "pure:2")
+    run_job: Callable[..., Any],
+    folder: Path,
+    there: bool,
+    *more: str,
+    clients: tuple[str, ...] = ("pure:1", "pure:2"),
 ) -> Any:
     """Client 1 has another, empty file system at ``folder/shared``."""
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run(["unshare", "-m", "true"], check=False).returncode
+    ):
         pytest.skip("unshare -m is not permitted here")
     program, shared = folder / "program.py", folder / "shared"
     program.write_text(BLIND)
@@ -46,19 +53,28 @@ def _without_a_common_file_system(
     words = " ".join([sys.executable, str(program), str(shared / "file"), *more])
     prepare = f"echo x > {shared}/file && " if there else ""
     inside = f"mount -t tmpfs -o size=1m apart {shared} && {prepare}exec {words}"
-    return run_job(["sh", "-c", words], clients, argv_of={1: ["unshare", "-m", "sh", "-c", inside]})
+    return run_job(
+        ["sh", "-c", words], clients, argv_of={1: ["unshare", "-m", "sh", "-c", inside]}
+    )
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["no file there", "another file there"])
-def test_ranks_that_do_not_see_the_file(there: bool, run_job: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "there", [False, True], ids=["no file there", "another file there"]
+)
+def test_ranks_that_do_not_see_the_file(
+    there: bool, run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     result = _without_a_common_file_system(run_job, tmp_path, there)
     assert set(result.codes) == {0}, str(result)
     sentence = (
         f"file does not exist: {tmp_path}/shared/file: ranks 1, 2 do not see the file that rank 0 has opened: put it "
         "on a file system of all clients, or let one client access it for all by the hint impi_io_client, such as 0"
     )
-    assert result.out.replace("\n", "") == f"False {sentence}" + f"{there} {sentence}" * 2
-    assert list((tmp_path / "shared").iterdir()) == []  # neither the file, which was new, nor a token
+    assert (
+        result.out.replace("\n", "") == f"False {sentence}" + f"{there} {sentence}" * 2
+    )
+    # Neither the file, which was new, nor a token
+    assert list((tmp_path / "shared").iterdir()) == []
 
 
 def test_one_client_for_all(run_job: Callable[..., Any], tmp_path: Path) -> None:

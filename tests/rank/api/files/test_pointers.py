@@ -18,7 +18,12 @@ from impi.rank.api.files.pointers import Explicit, Individual, Shared, companion
 
 def test_one_procs_own() -> None:
     pointer = Individual(3)
-    assert [pointer.advance(2), pointer.advance(0), pointer.advance(1), pointer.position] == [3, 5, 5, 6]
+    assert [
+        pointer.advance(2),
+        pointer.advance(0),
+        pointer.advance(1),
+        pointer.position,
+    ] == [3, 5, 5, 6]
 
 
 def test_an_offset() -> None:
@@ -84,8 +89,12 @@ print(*(pointer.advance(1) for _ in range(2000)))
 
 def test_processes_never_get_one_place_twice(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "companion")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    places = [int(word) for process in running for word in process.communicate()[0].split()]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    places = [
+        int(word) for process in running for word in process.communicate()[0].split()
+    ]
     assert sorted(places) == list(range(6000))
 
 

@@ -28,10 +28,16 @@ def test_cut(pieces: Pieces, step: int, number: int) -> None:
     step = max(step, -(-(high - low) // number), 1)
     shares = cut(pieces, low, step, number)
     assert len(shares) == number
-    octets = [o + i for o, n in zip(pieces.offsets, pieces.lengths, strict=True) for i in range(n)]
+    octets = [
+        o + i
+        for o, n in zip(pieces.offsets, pieces.lengths, strict=True)
+        for i in range(n)
+    ]
     found: dict[int, int] = {}
     for domain, part in enumerate(shares):
-        for offset, length, place in zip(part.offsets, part.lengths, part.places, strict=True):
+        for offset, length, place in zip(
+            part.offsets, part.lengths, part.places, strict=True
+        ):
             assert length > 0
             for i in range(length):
                 assert low + domain * step <= offset + i < low + (domain + 1) * step
@@ -40,15 +46,35 @@ def test_cut(pieces: Pieces, step: int, number: int) -> None:
     assert [found[i] for i in range(len(octets))] == octets
 
 
-@given(st.lists(pieces_of().filter(lambda pieces: bool(pieces.offsets)), min_size=1, max_size=4))
+@given(
+    st.lists(
+        pieces_of().filter(lambda pieces: bool(pieces.offsets)), min_size=1, max_size=4
+    )
+)
 def test_united(rows: list[Pieces]) -> None:
-    union = united([(np.array(row.offsets, np.int64), np.array(row.lengths, np.int64)) for row in rows])
-    memory = [o + i for o, n in zip(union.runs.offsets, union.runs.lengths, strict=True) for i in range(n)]
+    union = united(
+        [
+            (np.array(row.offsets, np.int64), np.array(row.lengths, np.int64))
+            for row in rows
+        ]
+    )
+    memory = [
+        o + i
+        for o, n in zip(union.runs.offsets, union.runs.lengths, strict=True)
+        for i in range(n)
+    ]
     assert union.nbytes == len(memory)
-    octets = {o + i for row in rows for o, n in zip(row.offsets, row.lengths, strict=True) for i in range(n)}
+    octets = {
+        o + i
+        for row in rows
+        for o, n in zip(row.offsets, row.lengths, strict=True)
+        for i in range(n)
+    }
     assert memory == sorted(octets)
     ends = [o + n for o, n in zip(union.runs.offsets, union.runs.lengths, strict=True)]
-    assert all(end < after for end, after in zip(ends, union.runs.offsets[1:], strict=False))
+    assert all(
+        end < after for end, after in zip(ends, union.runs.offsets[1:], strict=False)
+    )
     for row, places in zip(rows, union.places, strict=True):
         assert [memory[place] for place in places] == row.offsets
 
@@ -59,10 +85,15 @@ def test_moves(data: st.DataObject, alike: bool) -> None:
     count = data.draw(st.integers(1, 20))
     lengths = np.full(count, data.draw(st.sampled_from([1, 3, 8, 300])), np.int64)
     if not alike:
-        lengths = np.array(data.draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)), np.int64)
+        lengths = np.array(
+            data.draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)),
+            np.int64,
+        )
     slots = data.draw(st.permutations(range(count)))
     places = np.array([slot * 400 for slot in slots], np.int64)
-    octets = np.frombuffer(np.random.default_rng(count).bytes(int(lengths.sum())), np.uint8)
+    octets = np.frombuffer(
+        np.random.default_rng(count).bytes(int(lengths.sum())), np.uint8
+    )
     memory = np.zeros(400 * count, np.uint8)
     put(memory, places, lengths, octets)
     model = np.zeros(400 * count, np.uint8)

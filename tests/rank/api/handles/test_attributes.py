@@ -55,7 +55,10 @@ def test_predefined_ones_cannot_be_changed(keyval: int) -> None:
 
 
 def test_a_duplicate_has_what_its_copy_functions_let_through() -> None:
-    keys = [Attributed.Create_keyval(copy, None) for copy in (True, None, lambda comm, key, value: value + 1)]
+    keys = [
+        Attributed.Create_keyval(copy, None)
+        for copy in (True, None, lambda comm, key, value: value + 1)
+    ]
     comm = Attributed()
     for key in keys:
         comm.Set_attr(key, 1)
@@ -67,7 +70,10 @@ def test_a_duplicate_has_what_its_copy_functions_let_through() -> None:
 
 def test_all_are_deleted_with_their_communicator_freed_keys_too() -> None:
     deleted: list[tuple[Any, int, Any]] = []
-    keys = [Attributed.Create_keyval(None, lambda *args: deleted.append(args)) for _ in range(2)]
+    keys = [
+        Attributed.Create_keyval(None, lambda *args: deleted.append(args))
+        for _ in range(2)
+    ]
     comm = Attributed()
     for key in keys:
         comm.Set_attr(key, -key)

@@ -32,7 +32,9 @@ def test_null_cannot_be_freed() -> None:
 
 def test_ones_own() -> None:
     calls: list[tuple[object, int]] = []
-    handler = Errhandler._create(lambda where, code: calls.append((where, code)), "communicator")
+    handler = Errhandler._create(
+        lambda where, code: calls.append((where, code)), "communicator"
+    )
     function = handler._handler_function()
     assert function is not None
     function("comm", 3)

@@ -8,8 +8,18 @@ import pytest
 from impi.base.errors import JobError
 from impi.protocol.semantics.errors import MPIException, error
 from impi.rank.api import runtime
-from impi.rank.api.handles.errhandler import ERRORS_ABORT, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler
-from impi.rank.api.handles.failing import guarded, guarded_collective, guarded_function, handle
+from impi.rank.api.handles.errhandler import (
+    ERRORS_ABORT,
+    ERRORS_ARE_FATAL,
+    ERRORS_RETURN,
+    Errhandler,
+)
+from impi.rank.api.handles.failing import (
+    guarded,
+    guarded_collective,
+    guarded_function,
+    handle,
+)
 from impi.rank.api.handles.handle import Handle, State
 
 
@@ -19,14 +29,15 @@ class Ended(BaseException):
 
 @pytest.fixture(autouse=True)
 def endings(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What has ended the process."""
+    """The exception that has ended the process."""
     found: list[object] = []
 
     def end(why: object, *_: object, **__: object) -> NoReturn:
         found.append(why)
         raise Ended
 
-    monkeypatch.setattr("impi.rank.api.handles.failing._PACKAGE", "")  # the classes here count as ours
+    # The classes here count as ours
+    monkeypatch.setattr("impi.rank.api.handles.failing._PACKAGE", "")
     monkeypatch.setattr(runtime, "fail", end)
     monkeypatch.setattr(runtime, "abort_on_error", end)
     return found
@@ -98,7 +109,9 @@ def thing(errhandler: Errhandler = ERRORS_RETURN) -> Thing:
 
 def recording() -> tuple[Errhandler, list[tuple[object, int]]]:
     calls: list[tuple[object, int]] = []
-    return Errhandler._create(lambda where, code: calls.append((bool(where), code)), "communicator"), calls
+    return Errhandler._create(
+        lambda where, code: calls.append((bool(where), code)), "communicator"
+    ), calls
 
 
 def test_the_handler_is_called_once_with_a_handle_and_the_code() -> None:
@@ -126,7 +139,9 @@ def test_properties_and_class_methods() -> None:
 
 def test_the_handle_of_the_function_is_null_afterwards() -> None:
     kept: list[Any] = []
-    subject = thing(Errhandler._create(lambda where, _: kept.append(where), "communicator"))
+    subject = thing(
+        Errhandler._create(lambda where, _: kept.append(where), "communicator")
+    )
     with pytest.raises(MPIException):
         subject.Call(error("ERR_TAG"))
     assert not kept[0] and subject
@@ -144,7 +159,9 @@ def test_a_fatal_handler_ends_the_job_before_anything_of_the_program_runs(
     assert subject._context.faults.refused == []
 
 
-def test_a_handler_that_fails_ends_the_job(endings: list[object], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_handler_that_fails_ends_the_job(
+    endings: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
     def handler(*_: object) -> None:
         raise ZeroDivisionError("division by zero")
 
@@ -155,7 +172,9 @@ def test_a_handler_that_fails_ends_the_job(endings: list[object], capsys: pytest
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
-def test_a_lost_job_ends_the_process_whatever_the_handler(endings: list[object]) -> None:
+def test_a_lost_job_ends_the_process_whatever_the_handler(
+    endings: list[object],
+) -> None:
     handler, calls = recording()
     lost = JobError("host 1 was lost")
     for call in (thing(handler).Call, thing(handler).Collective, Thing.Of_class):
@@ -164,7 +183,9 @@ def test_a_lost_job_ends_the_process_whatever_the_handler(endings: list[object])
     assert endings == [lost] * 3 and calls == []
 
 
-@pytest.mark.parametrize("failure", [error("ERR_ROOT"), ValueError("counts"), BufferError("order")])
+@pytest.mark.parametrize(
+    "failure", [error("ERR_ROOT"), ValueError("counts"), BufferError("order")]
+)
 def test_a_collective_that_has_not_begun_is_refused(failure: Exception) -> None:
     for name in ("Collective", "Outer"):
         subject = thing()
@@ -173,7 +194,9 @@ def test_a_collective_that_has_not_begun_is_refused(failure: Exception) -> None:
         assert subject._context.faults.refused == [(name, failure)]
 
 
-@pytest.mark.parametrize("failure", [error("ERR_TRUNCATE"), ValueError("pickle"), KeyboardInterrupt()])
+@pytest.mark.parametrize(
+    "failure", [error("ERR_TRUNCATE"), ValueError("pickle"), KeyboardInterrupt()]
+)
 def test_one_that_has_begun_is_not(failure: BaseException) -> None:
     subject = thing()
     with pytest.raises(type(failure)):

@@ -38,5 +38,7 @@ print("all right")
 
 
 def test_an_attribute_outlives_the_freeing_of_its_key() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "all right\n", "")

@@ -5,7 +5,13 @@ import pickle
 import pytest
 
 from impi.protocol.semantics.errors import MPIException
-from impi.rank.api.constants import ERR_ARG, ERR_INFO, ERR_INFO_KEY, ERR_INFO_NOKEY, ERR_INFO_VALUE
+from impi.rank.api.constants import (
+    ERR_ARG,
+    ERR_INFO,
+    ERR_INFO_KEY,
+    ERR_INFO_NOKEY,
+    ERR_INFO_VALUE,
+)
 from impi.rank.api.handles.info import INFO_ENV, INFO_NULL, Info
 
 
@@ -29,7 +35,12 @@ def test_a_mapping_in_the_order_of_setting() -> None:
 
 def test_copies() -> None:
     info = Info.Create([("k", "v")])
-    for other in (info.Dup(), info.copy(), Info.Create(info), pickle.loads(pickle.dumps(info))):
+    for other in (
+        info.Dup(),
+        info.copy(),
+        Info.Create(info),
+        pickle.loads(pickle.dumps(info)),
+    ):
         assert other.items() == [("k", "v")]
         other["k"] = "w"
         assert info["k"] == "v"
@@ -40,7 +51,11 @@ def test_null_is_an_empty_mapping() -> None:
     assert "k" not in INFO_NULL
     assert INFO_NULL.get("k", "d") == "d"
     assert not INFO_NULL.copy()
-    for call in (lambda: INFO_NULL["k"], lambda: INFO_NULL.update(k="v"), lambda: INFO_NULL.__setitem__("k", "v")):
+    for call in (
+        lambda: INFO_NULL["k"],
+        lambda: INFO_NULL.update(k="v"),
+        lambda: INFO_NULL.__setitem__("k", "v"),
+    ):
         with pytest.raises(KeyError):
             call()
 

@@ -23,7 +23,17 @@ class Whole:
 
 
 @pytest.mark.parametrize(
-    "value", [7, 7.9, Decimal(7), Fraction(15, 2), Whole(), np.int8(7), np.float64(7), np.array(7)]
+    "value",
+    [
+        7,
+        7.9,
+        Decimal(7),
+        Fraction(15, 2),
+        Whole(),
+        np.int8(7),
+        np.float64(7),
+        np.array(7),
+    ],
 )
 def test_a_number_is_taken_without_its_fraction(value: Any) -> None:
     found = integer(value)
@@ -58,7 +68,10 @@ def test_what_is_refused(value: Any, failure: type[Exception]) -> None:
 
 
 def test_the_range_of_c() -> None:
-    assert [fitting(n) for n in (-(1 << 31), (1 << 31) - 1)] == [-(1 << 31), (1 << 31) - 1]
+    assert [fitting(n) for n in (-(1 << 31), (1 << 31) - 1)] == [
+        -(1 << 31),
+        (1 << 31) - 1,
+    ]
     assert fitting(1 << 40, LONG_MAX) == 1 << 40
     with pytest.raises(OverflowError, match="not in the range of C"):
         fitting(1 << 63, LONG_MAX)

@@ -15,7 +15,9 @@ from impi.rank.api.handles.keyvals import Keyvals
 def test_set_get_delete() -> None:
     deleted: list[Any] = []
     keys = Keyvals()
-    keyval = keys.create(None, lambda owner, key, value: deleted.append((owner, key, value)))
+    keyval = keys.create(
+        None, lambda owner, key, value: deleted.append((owner, key, value))
+    )
     values: dict[int, Any] = {}
     assert keys.get(values, keyval) is None
     keys.set("owner", values, keyval, [1])
@@ -45,7 +47,9 @@ def test_copy(copy_fn: Any, expected: list[str]) -> None:
 def test_clear_goes_backwards_and_uses_freed_keys() -> None:
     order: list[int] = []
     keys = Keyvals()
-    first, second = (keys.create(None, lambda owner, key, value: order.append(key)) for _ in range(2))
+    first, second = (
+        keys.create(None, lambda owner, key, value: order.append(key)) for _ in range(2)
+    )
     values: dict[int, Any] = {}
     for keyval in (first, second):
         keys.set("owner", values, keyval, keyval)
@@ -62,7 +66,10 @@ def test_a_failing_function_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     keys = Keyvals()
     keyval = keys.create(fail, fail)
     values: dict[int, Any] = {keyval: 1}
-    for call in (lambda: keys.copied("owner", values), lambda: keys.delete("owner", values, keyval)):
+    for call in (
+        lambda: keys.copied("owner", values),
+        lambda: keys.delete("owner", values, keyval),
+    ):
         with pytest.raises(MPIException) as caught:
             call()
         assert caught.value == ERR_OTHER
@@ -85,7 +92,9 @@ def test_unknown_keys() -> None:
 def test_a_freed_key_stays_until_its_last_attribute_is_deleted() -> None:
     deleted: list[Any] = []
     keys = Keyvals()
-    keyval = keys.create(True, lambda owner, key, value: deleted.append((owner, key, value)))
+    keyval = keys.create(
+        True, lambda owner, key, value: deleted.append((owner, key, value))
+    )
     values: dict[int, Any] = {}
     keys.set("owner", values, keyval, "v")
     assert [keys.free(keyval), keys.free(keyval)] == [KEYVAL_INVALID] * 2
@@ -95,8 +104,15 @@ def test_a_freed_key_stays_until_its_last_attribute_is_deleted() -> None:
     keys.delete("owner", values, keyval)
     assert keys.get(copy, keyval) == "w"
     keys.clear("copy", copy)
-    assert deleted == [("owner", keyval, "v"), ("owner", keyval, "w"), ("copy", keyval, "w")]
-    for call in (lambda: keys.get(values, keyval), lambda: keys.set("owner", values, keyval, 1)):
+    assert deleted == [
+        ("owner", keyval, "v"),
+        ("owner", keyval, "w"),
+        ("copy", keyval, "w"),
+    ]
+    for call in (
+        lambda: keys.get(values, keyval),
+        lambda: keys.set("owner", values, keyval, 1),
+    ):
         with pytest.raises(MPIException) as caught:
             call()
         assert caught.value == ERR_KEYVAL
@@ -151,7 +167,9 @@ class KeyMachine(RuleBasedStateMachine):
     owner = st.integers(0, 2)
 
     def _alive(self, keyval: int) -> bool:
-        return keyval not in self.freed or any(keyval in values for values in self.model)
+        return keyval not in self.freed or any(
+            keyval in values for values in self.model
+        )
 
     def _refused(self, call: Callable[[], object]) -> None:
         with pytest.raises(MPIException) as caught:
@@ -160,7 +178,9 @@ class KeyMachine(RuleBasedStateMachine):
 
     @rule(target=made)
     def create(self) -> int:
-        return self.keys.create(True, lambda owner, key, value: self.deleted.append((key, value)))
+        return self.keys.create(
+            True, lambda owner, key, value: self.deleted.append((key, value))
+        )
 
     @rule(keyval=made)
     def free(self, keyval: int) -> None:
@@ -173,7 +193,9 @@ class KeyMachine(RuleBasedStateMachine):
     @rule(keyval=made, owner=owner, value=st.integers(0, 9))
     def set(self, keyval: int, owner: int, value: int) -> None:
         if not self._alive(keyval):
-            self._refused(lambda: self.keys.set(owner, self.owners[owner], keyval, value))
+            self._refused(
+                lambda: self.keys.set(owner, self.owners[owner], keyval, value)
+            )
             return
         self.keys.set(owner, self.owners[owner], keyval, value)
         if keyval in self.model[owner]:

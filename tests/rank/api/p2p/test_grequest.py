@@ -20,7 +20,10 @@ def test_life() -> None:
         status.Set_source(7)
 
     request = Grequest.Start(
-        query, lambda name: calls.append(("free", name)), lambda done, name: calls.append((done, name)), args=("x",)
+        query,
+        lambda name: calls.append(("free", name)),
+        lambda done, name: calls.append((done, name)),
+        args=("x",),
     )
     request.Cancel()
     request.Complete()
@@ -40,8 +43,13 @@ def test_value() -> None:
     assert not request
 
 
-@pytest.mark.parametrize(("failure", "expected"), [(error("ERR_BUFFER", "no"), ERR_BUFFER), (ValueError(), ERR_OTHER)])
-def test_failing_function(failure: Exception, expected: int, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [(error("ERR_BUFFER", "no"), ERR_BUFFER), (ValueError(), ERR_OTHER)],
+)
+def test_failing_function(
+    failure: Exception, expected: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fails(*_: Any) -> None:
         raise failure
 

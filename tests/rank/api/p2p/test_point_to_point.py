@@ -19,9 +19,24 @@ def proposals(*each: str) -> Options:
 @pytest.mark.parametrize(
     ("clients", "options", "datalen", "tag_ub"),
     [
-        pytest.param(["mpich:2", "openmpi:2"], {}, DEFAULT_DATALEN, 0, id="mpich+openmpi", marks=pytest.mark.proof),
-        pytest.param(["pure:2", "mpich:2", "openmpi:1"], {}, DEFAULT_DATALEN, 0, id="pure+mpich+openmpi"),
-        pytest.param(["openmpi:1", "pure:2"], {1: ["--datalen", "1"]}, 1, 0, id="datalen 1"),
+        pytest.param(
+            ["mpich:2", "openmpi:2"],
+            {},
+            DEFAULT_DATALEN,
+            0,
+            id="mpich+openmpi",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            ["pure:2", "mpich:2", "openmpi:1"],
+            {},
+            DEFAULT_DATALEN,
+            0,
+            id="pure+mpich+openmpi",
+        ),
+        pytest.param(
+            ["openmpi:1", "pure:2"], {1: ["--datalen", "1"]}, 1, 0, id="datalen 1"
+        ),
         pytest.param(
             ["mpich:2", "pure:1", "openmpi:1"],
             {2: ["--ackmark", "1", "--hiwater", "1"]},
@@ -42,7 +57,11 @@ def proposals(*each: str) -> Options:
         ),
         pytest.param(
             ["pure:1", "mpich:1", "pure:1"],
-            {0: ["--datalen", "1"], 1: ["--ackmark", "1"], 2: ["--hiwater", "8", "--ackmark", "8"]},
+            {
+                0: ["--datalen", "1"],
+                1: ["--ackmark", "1"],
+                2: ["--hiwater", "8", "--ackmark", "8"],
+            },
             1,
             0,
             id="the least of each from another client",
@@ -50,7 +69,11 @@ def proposals(*each: str) -> Options:
     ],
 )
 def test_point_to_point(
-    clients: list[str], options: Options, datalen: int, tag_ub: int, run_job: Callable[..., object]
+    clients: list[str],
+    options: Options,
+    datalen: int,
+    tag_ub: int,
+    run_job: Callable[..., object],
 ) -> None:
     result = run_job([PROGRAM, str(datalen), str(tag_ub)], clients, options=options)
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]

@@ -7,7 +7,13 @@ import pytest
 from impi.protocol.semantics.constants import ANY_TAG, PROC_NULL
 from impi.protocol.semantics.errors import MPIException
 from impi.rank.api.p2p.grequest import Grequest
-from impi.rank.api.p2p.request import REQUEST_NULL, Prequest, Request, null_receive, null_send
+from impi.rank.api.p2p.request import (
+    REQUEST_NULL,
+    Prequest,
+    Request,
+    null_receive,
+    null_send,
+)
 from impi.rank.api.p2p.status import Status
 
 

@@ -16,7 +16,12 @@ from hypothesis import strategies as st
 from native_world import Meeting, give_library
 
 from impi.protocol.quirks import Quirks
-from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG, ERROR_CLASSES, PROC_NULL
+from impi.protocol.semantics.constants import (
+    ANY_SOURCE,
+    ANY_TAG,
+    ERROR_CLASSES,
+    PROC_NULL,
+)
 from impi.protocol.semantics.errors import MPIException
 from impi.rank.api import runtime
 from impi.rank.api.p2p.library_route import LibraryRoute, ProbingRoute
@@ -47,7 +52,14 @@ def own_engines(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.local]:
     yield own
 
 
-def run(own: threading.local, kind: str, program: Program, *, queued: tuple[int, ...] = (), **facts: int) -> list[Any]:
+def run(
+    own: threading.local,
+    kind: str,
+    program: Program,
+    *,
+    queued: tuple[int, ...] = (),
+    **facts: int,
+) -> list[Any]:
     """Run a program at both ranks; those in ``queued`` take the engine's queues."""
     clients, expected, overruns = KINDS[kind]
     meetings: dict[int, Meeting] = {}
@@ -57,10 +69,15 @@ def run(own: threading.local, kind: str, program: Program, *, queued: tuple[int,
         if issubclass(expected, LibraryRoute):
             give_library(engine, meetings, overruns=overruns)
         context = engine.make_context(4, range(2))
-        to, by = Routes(engine, context, receiving=False), Routes(engine, context, receiving=True)
+        to, by = (
+            Routes(engine, context, receiving=False),
+            Routes(engine, context, receiving=True),
+        )
         assert type(to[1 - engine.rank]) is expected
         if engine.rank in queued:
-            to[1 - engine.rank] = by[1 - engine.rank] = QueuedRoute(engine, context, 1 - engine.rank)
+            to[1 - engine.rank] = by[1 - engine.rank] = QueuedRoute(
+                engine, context, 1 - engine.rank
+            )
         return program(engine, context, to, by)
 
     return run_job(make_job(clients, **facts), proc)
@@ -69,17 +86,29 @@ def run(own: threading.local, kind: str, program: Program, *, queued: tuple[int,
 def error_class(call: Callable[[], object]) -> str:
     with pytest.raises(MPIException) as caught:
         call()
-    return next(name for name, (code, *_) in ERROR_CLASSES.items() if code == caught.value.error_class)
+    return next(
+        name
+        for name, (code, *_) in ERROR_CLASSES.items()
+        if code == caught.value.error_class
+    )
 
 
-@pytest.mark.parametrize("queued", [(), (0,), (1,)], ids=["both", "0 queued", "1 queued"])
+@pytest.mark.parametrize(
+    "queued", [(), (0,), (1,)], ids=["both", "0 queued", "1 queued"]
+)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_form_of_a_buffer_arrives_in_order(own_engines: threading.local, kind: str, queued: Any) -> None:
+def test_every_form_of_a_buffer_arrives_in_order(
+    own_engines: threading.local, kind: str, queued: Any
+) -> None:
     vector = INT.Create_vector(2, 1, 2).Commit()
     forms: list[tuple[Any, Any, bytes]] = [
         (b"octets", bytearray(6), b"octets"),
         ([np.arange(3.0), DOUBLE], [np.zeros(3), 3, DOUBLE], np.arange(3.0).tobytes()),
-        ([np.arange(4, dtype="i4"), 1, vector], [np.zeros(2, "i4"), INT], np.array([0, 2], "i4").tobytes()),
+        (
+            [np.arange(4, dtype="i4"), 1, vector],
+            [np.zeros(2, "i4"), INT],
+            np.array([0, 2], "i4").tobytes(),
+        ),
         (b"", bytearray(4), bytes(4)),
         (bytes(5000), [bytearray(5000), BYTE], bytes(5000)),
     ]
@@ -91,7 +120,10 @@ def test_every_form_of_a_buffer_arrives_in_order(own_engines: threading.local, k
                 to[1].start(out, number).Wait()
                 continue
             buffer = into[0] if isinstance(into, list) else into
-            for receive in (by[0].receive, lambda spec, tag, status: by[0].post(spec, tag).Wait(status)):
+            for receive in (
+                by[0].receive,
+                lambda spec, tag, status: by[0].post(spec, tag).Wait(status),
+            ):
                 memoryview(buffer).cast("B")[:] = bytes(memoryview(buffer).nbytes)
                 status = Status()
                 receive(into, number, status)
@@ -103,7 +135,9 @@ def test_every_form_of_a_buffer_arrives_in_order(own_engines: threading.local, k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_older_receive_and_an_older_message_come_first(own_engines: threading.local, kind: str) -> None:
+def test_an_older_receive_and_an_older_message_come_first(
+    own_engines: threading.local, kind: str
+) -> None:
     def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
         if engine.rank == 0:
             for value in b"abc":
@@ -122,14 +156,19 @@ def test_an_older_receive_and_an_older_message_come_first(own_engines: threading
 
 @pytest.mark.parametrize("nbytes", [9, 3000], ids=["short", "long"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_truncated_message_spoils_nothing(own_engines: threading.local, kind: str, nbytes: int) -> None:
+def test_a_truncated_message_spoils_nothing(
+    own_engines: threading.local, kind: str, nbytes: int
+) -> None:
     def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
         if engine.rank == 0:
             to[1].send(bytes(nbytes), 1)
             to[1].send(b"next", 1)
             return
         memory = bytearray(b"-" * 16)
-        assert error_class(lambda: by[0].receive(memoryview(memory)[:8], 1, Status())) == "ERR_TRUNCATE"
+        assert (
+            error_class(lambda: by[0].receive(memoryview(memory)[:8], 1, Status()))
+            == "ERR_TRUNCATE"
+        )
         assert memory[8:] == b"-" * 8
         after = bytearray(4)
         by[0].receive(after, 1, None)
@@ -139,7 +178,9 @@ def test_a_truncated_message_spoils_nothing(own_engines: threading.local, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_wrong_says_so_and_leaves_nothing_behind(own_engines: threading.local, kind: str) -> None:
+def test_what_is_wrong_says_so_and_leaves_nothing_behind(
+    own_engines: threading.local, kind: str
+) -> None:
     def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
         route, source = to[1 - engine.rank], by[1 - engine.rank]
         for wrong, name in (
@@ -155,17 +196,26 @@ def test_what_is_wrong_says_so_and_leaves_nothing_behind(own_engines: threading.
             source.receive(b"read only", 0, None)
         with pytest.raises(TypeError):
             route.send(None, 0)
-        # The caller converts what is no int; a C int cannot be larger.
+        # The caller converts what is not an int; a C int cannot be larger.
         tags: list[Any] = [0.5, 1.0, "1", None, Fraction(1, 2), True]
         for tag in tags:
-            for begin in (lambda: source.receive(bytearray(1), tag, None), lambda: source.post(bytearray(1), tag)):
+            for begin in (
+                lambda: source.receive(bytearray(1), tag, None),
+                lambda: source.post(bytearray(1), tag),
+            ):
                 with pytest.raises(TypeError):
                     begin()
             if not isinstance(tag, bool):
-                for begin in (lambda: route.send(b"", tag), lambda: route.start(b"", tag)):
+                for begin in (
+                    lambda: route.send(b"", tag),
+                    lambda: route.start(b"", tag),
+                ):
                     with pytest.raises(TypeError):
                         begin()
-        for begin in (lambda: route.send(b"", 1 << 31), lambda: source.post(bytearray(1), 1 << 31)):
+        for begin in (
+            lambda: route.send(b"", 1 << 31),
+            lambda: source.post(bytearray(1), 1 << 31),
+        ):
             with pytest.raises(OverflowError):
                 begin()
         assert engine.quiet and not any(context.matchers[0].lines())
@@ -189,20 +239,34 @@ def test_ranks_that_are_no_ints(own_engines: threading.local) -> None:
 
 def test_ranks_that_are_none(own_engines: threading.local) -> None:
     def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
-        assert error_class(lambda: to[2]) == error_class(lambda: by[-7]) == error_class(lambda: to[ANY_SOURCE])
-        assert isinstance(to[PROC_NULL], NullRoute) and isinstance(by[ANY_SOURCE], QueuedRoute)
+        assert (
+            error_class(lambda: to[2])
+            == error_class(lambda: by[-7])
+            == error_class(lambda: to[ANY_SOURCE])
+        )
+        assert isinstance(to[PROC_NULL], NullRoute) and isinstance(
+            by[ANY_SOURCE], QueuedRoute
+        )
         status = Status()
         to[PROC_NULL].send(None, 0)
         by[PROC_NULL].receive(None, ANY_TAG, status)
-        assert (status.source, status.tag, status.Get_count(BYTE)) == (PROC_NULL, ANY_TAG, 0)
-        Request.Waitall([to[PROC_NULL].start(None, 0), by[PROC_NULL].post(None, ANY_TAG)])
+        assert (status.source, status.tag, status.Get_count(BYTE)) == (
+            PROC_NULL,
+            ANY_TAG,
+            0,
+        )
+        Request.Waitall(
+            [to[PROC_NULL].start(None, 0), by[PROC_NULL].post(None, ANY_TAG)]
+        )
         assert error_class(lambda: to[PROC_NULL].send(None, -1)) == "ERR_TAG"
         assert error_class(lambda: CLOSED.destinations[0]) == "ERR_COMM"
 
     run(own_engines, "queued", program)
 
 
-def test_with_the_quirk_of_reduce_all_routes_are_queued(own_engines: threading.local) -> None:
+def test_with_the_quirk_of_reduce_all_routes_are_queued(
+    own_engines: threading.local,
+) -> None:
     def program(engine: Engine) -> None:
         own_engines.engine = engine
         routes = Routes(engine, engine.make_context(4, range(2)), receiving=False)
@@ -226,7 +290,9 @@ moves = st.lists(
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=25)
 @given(moves=moves, ackmark=st.integers(1, 3))
-def test_messages_are_those_of_the_queues(moves: list[Any], ackmark: int, kind: str) -> None:
+def test_messages_are_those_of_the_queues(
+    moves: list[Any], ackmark: int, kind: str
+) -> None:
     """A receiver gets each tag's octets in the order in which they were sent."""
     own = threading.local()
     before, runtime.engine = runtime.engine, lambda: own.engine
@@ -236,7 +302,9 @@ def test_messages_are_those_of_the_queues(moves: list[Any], ackmark: int, kind: 
         runtime.engine = before
 
 
-def _exchange(moves: list[Any], engine: Engine, context: Context, to: Routes, by: Routes) -> None:
+def _exchange(
+    moves: list[Any], engine: Engine, context: Context, to: Routes, by: Routes
+) -> None:
     route: Route
     if engine.rank == 0:
         requests = []
@@ -252,7 +320,8 @@ def _exchange(moves: list[Any], engine: Engine, context: Context, to: Routes, by
     for number, (nbytes, tag, _, how) in enumerate(moves):
         room, route = bytearray(nbytes), by[0]
         if how == "probe":
-            engine.turns.wait(lambda tag=tag: engine.probe(context, 0, tag) is not None, polling=True)  # type: ignore[misc]
+            here = partial(engine.probe, context, 0, tag)
+            engine.turns.wait(lambda: here() is not None, polling=True)
         if how == "any":
             route = by[ANY_SOURCE]
         if how == "post":

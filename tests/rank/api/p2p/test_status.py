@@ -7,7 +7,13 @@ import pytest
 
 from impi.protocol.semantics.constants import ANY_SOURCE, ANY_TAG, SUCCESS, UNDEFINED
 from impi.protocol.semantics.errors import MPIException
-from impi.rank.api.constants import ERR_TRUNCATE, F_ERROR, F_SOURCE, F_STATUS_SIZE, F_TAG
+from impi.rank.api.constants import (
+    ERR_TRUNCATE,
+    F_ERROR,
+    F_SOURCE,
+    F_STATUS_SIZE,
+    F_TAG,
+)
 from impi.rank.api.p2p.status import Status
 from impi.rank.api.types.datatypes import BYTE, DOUBLE_INT, INT, LONG
 
@@ -27,7 +33,12 @@ def test_empty() -> None:
 
 def test_filled() -> None:
     status = filled()
-    assert (status.source, status.tag, status.error, status.count) == (3, 7, ERR_TRUNCATE, 24)
+    assert (status.source, status.tag, status.error, status.count) == (
+        3,
+        7,
+        ERR_TRUNCATE,
+        24,
+    )
     assert status.Is_cancelled() is True
     assert status.Get_count(INT) == 6
     assert status.Get_elements(DOUBLE_INT) == 4
@@ -36,7 +47,9 @@ def test_filled() -> None:
     assert (status.error, status.cancelled) == (SUCCESS, False)
 
 
-@pytest.mark.skipif(LONG.size != 8, reason="this machine's long has 4 octets in every form")
+@pytest.mark.skipif(
+    LONG.size != 8, reason="this machine's long has 4 octets in every form"
+)
 def test_octets_on_the_wire_are_counted_as_what_they_are() -> None:
     status = Status()
     status.fill(nbytes=16, external=True)
@@ -67,7 +80,11 @@ def test_set_elements() -> None:
 
 def test_copies_are_independent() -> None:
     status = filled()
-    for clone in (Status(status), copy.copy(status), pickle.loads(pickle.dumps(status))):
+    for clone in (
+        Status(status),
+        copy.copy(status),
+        pickle.loads(pickle.dumps(status)),
+    ):
         assert clone == status
         clone.source = 4
         assert status.source == 3

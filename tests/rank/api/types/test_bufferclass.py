@@ -20,7 +20,12 @@ class TestBuffer:
     def test_view_of_anything_with_memory(self) -> None:
         source = array.array("i", [1, 2, 3])
         view = buffer(source)
-        assert (view.nbytes, view.itemsize, view.format, view.readonly) == (12, 1, "B", False)
+        assert (view.nbytes, view.itemsize, view.format, view.readonly) == (
+            12,
+            1,
+            "B",
+            False,
+        )
         assert view.obj is source
         assert view.address == source.buffer_info()[0]
         view[0] = 9
@@ -52,7 +57,11 @@ class TestBuffer:
             del view[0]
 
     def test_read_only(self) -> None:
-        for view in (buffer(b"abc"), buffer.frombuffer(bytearray(3), readonly=True), buffer.allocate(3).toreadonly()):
+        for view in (
+            buffer(b"abc"),
+            buffer.frombuffer(bytearray(3), readonly=True),
+            buffer.allocate(3).toreadonly(),
+        ):
             assert view.readonly
             assert memoryview(cast(Any, view)).readonly
             with pytest.raises(TypeError, match="read-only"):
@@ -75,7 +84,13 @@ class TestBuffer:
     def test_release(self) -> None:
         view = buffer.allocate(4)
         view.release()
-        assert (len(view), view.nbytes, view.address, view.obj, view.readonly) == (0, 0, 0, None, False)
+        assert (len(view), view.nbytes, view.address, view.obj, view.readonly) == (
+            0,
+            0,
+            0,
+            None,
+            False,
+        )
         assert view.tobytes() == b""
 
     def test_compared_by_identity(self) -> None:

@@ -18,14 +18,24 @@ from impi.rank.api.types import buffers
 from impi.rank.api.types import datatypes as D
 from impi.rank.api.types.bufferclass import buffer
 from impi.rank.api.types.buffers import BOTTOM, UserBuffer, read_blocks, read_buffer
-from impi.rank.api.types.datatypes import BYTE, CHAR, DATATYPE_NULL, DOUBLE, INT, LONG, Datatype
+from impi.rank.api.types.datatypes import (
+    BYTE,
+    CHAR,
+    DATATYPE_NULL,
+    DOUBLE,
+    INT,
+    LONG,
+    Datatype,
+)
 
 TEN = array.array("i", range(10))
 OCTETS = bytearray(40)
 
 
 def read(message: UserBuffer) -> list[int]:
-    packed = message.datatype.typemap.pack(message.view, message.offset, message.count, external=False)
+    packed = message.datatype.typemap.pack(
+        message.view, message.offset, message.count, external=False
+    )
     return list(np.frombuffer(packed, "i4"))
 
 
@@ -103,7 +113,10 @@ class TestLongs:
             assert message.wire_type(strict=True) is NAMED["LONG"]
 
     def test_others_stay(self) -> None:
-        assert read_buffer(np.zeros(1), readonly=True).wire_type(strict=True) is NAMED["DOUBLE"]
+        assert (
+            read_buffer(np.zeros(1), readonly=True).wire_type(strict=True)
+            is NAMED["DOUBLE"]
+        )
 
 
 class TestBlocks:
@@ -117,7 +130,10 @@ class TestBlocks:
         assert read(message.block(1)) == [3, 4, 5]
 
     def test_entries_that_cannot_be_shared_out(self) -> None:
-        with pytest.raises(ValueError, match="number of entries 10 is not a multiple of required number of blocks 3"):
+        with pytest.raises(
+            ValueError,
+            match="number of entries 10 is not a multiple of required number of blocks 3",
+        ):
             read_buffer(TEN, readonly=True, blocks=3)
 
 
@@ -129,7 +145,11 @@ class TestBlocks:
         ([OCTETS, 0, "\0"], KeyError, "cannot map"),
         ([OCTETS, -1, "i"], ValueError, "negative count -1"),
         ([OCTETS, 0, -1, "i"], ValueError, "negative displacement -1"),
-        ([OCTETS, 0, 11, "i"], ValueError, "displacement 11 out of bounds, the buffer has 10 entries"),
+        (
+            [OCTETS, 0, 11, "i"],
+            ValueError,
+            "displacement 11 out of bounds, the buffer has 10 entries",
+        ),
         ([None, 1, 0, "i"], ValueError, "buffer is None but count is 1"),
         ([None, 0], KeyError, "cannot map None"),
         (
@@ -139,14 +159,22 @@ class TestBlocks:
         ),
         ([OCTETS, 0, 1, DATATYPE_NULL], ValueError, "displacement, datatype is null"),
         ([OCTETS, None, 0, DATATYPE_NULL], ValueError, "infer count, datatype is null"),
-        ([OCTETS, None, INT.Create_resized(0, -4)], ValueError, r"datatype extent -4 \(lb:0, ub:-4\)"),
+        (
+            [OCTETS, None, INT.Create_resized(0, -4)],
+            ValueError,
+            r"datatype extent -4 \(lb:0, ub:-4\)",
+        ),
         ([[1, 2], 2, 0, "i"], TypeError, "expecting buffer"),
         ({1: 2}, TypeError, "expecting buffer"),
         (object, TypeError, "expecting buffer"),
         (None, TypeError, "expecting buffer"),
         ([OCTETS, "i", INT], TypeError, "expecting an integer"),
         ([OCTETS, 1.5, INT], TypeError, "expecting an integer"),
-        (np.zeros(2, ">f8" if np.little_endian else "<f8"), BufferError, "non-native byte order"),
+        (
+            np.zeros(2, ">f8" if np.little_endian else "<f8"),
+            BufferError,
+            "non-native byte order",
+        ),
         (np.zeros(2, [("a", "i4"), ("b", "f8")]), KeyError, "cannot map 'T{"),
         (np.zeros(4)[::2], BufferError, "contiguous"),
     ],
@@ -174,7 +202,9 @@ class TestNoBuffer:
         made = INT.Create_hindexed([2, 1], places).Commit()
         assert read(read_buffer([BOTTOM, 1, made], readonly=True)) == [1, 2, 3]
         message = read_buffer([BOTTOM, 1, made], readonly=False)
-        made.typemap.unpack(struct.pack("=3i", 7, 8, 9), message.view, message.offset, 1, external=False)
+        made.typemap.unpack(
+            struct.pack("=3i", 7, 8, 9), message.view, message.offset, 1, external=False
+        )
         assert (one.tolist(), two.tolist()) == ([7, 8], [9])
 
 
@@ -195,7 +225,11 @@ class TestVector:
     )
     def test_forms(self, spec: Any, counts: list[int], displs: list[int]) -> None:
         message = read_blocks(spec, readonly=True, blocks=3)
-        assert (message.counts, message.displs) == (counts, [4 * displ for displ in displs])  # octets
+        # Octets
+        assert (message.counts, message.displs) == (
+            counts,
+            [4 * displ for displ in displs],
+        )
 
     def test_blocks(self) -> None:
         message = read_blocks([TEN, ([1, 2, 3], [7, 5, 0])], readonly=True, blocks=3)
@@ -205,7 +239,9 @@ class TestVector:
     def test_absolute_addresses(self) -> None:
         values = array.array("i", [1, 2, 3, 4])
         base = D.Get_address(values) // 4
-        message = read_blocks([BOTTOM, [1, 2], [base + 3, base], INT], readonly=True, blocks=2)
+        message = read_blocks(
+            [BOTTOM, [1, 2], [base + 3, base], INT], readonly=True, blocks=2
+        )
         assert [read(message.block(i)) for i in range(2)] == [[4], [1, 2]]
 
     @pytest.mark.parametrize(
@@ -240,12 +276,23 @@ class TestVectorW:
     def test_absolute_addresses(self) -> None:
         values = array.array("i", [1, 2, 3, 4])
         base = D.Get_address(values)
-        message = read_blocks([BOTTOM, [1, 2], [base + 12, base], [INT, INT]], readonly=True, blocks=2, typed=True)
+        message = read_blocks(
+            [BOTTOM, [1, 2], [base + 12, base], [INT, INT]],
+            readonly=True,
+            blocks=2,
+            typed=True,
+        )
         assert [read(message.block(i)) for i in range(2)] == [[4], [1, 2]]
 
     @pytest.mark.parametrize(
         "spec",
-        [[TEN], [BOTTOM, [INT, INT]], [TEN, [INT]], [TEN, ([1], [0, 0]), [INT, INT]], [TEN, [1, 1], None, [INT, INT]]],
+        [
+            [TEN],
+            [BOTTOM, [INT, INT]],
+            [TEN, [INT]],
+            [TEN, ([1], [0, 0]), [INT, INT]],
+            [TEN, [1, 1], None, [INT, INT]],
+        ],
     )
     def test_refusals(self, spec: Any) -> None:
         with pytest.raises(ValueError, match="message:"):
@@ -255,7 +302,11 @@ class TestVectorW:
 @pytest.mark.parametrize("read", [read_buffer, read_blocks])
 def test_a_datatype_must_be_committed(read: object) -> None:
     with pytest.raises(MPIException, match="not committed") as caught:
-        read([OCTETS, 1, INT.Create_contiguous(2)], readonly=True, **({"blocks": 1} if read is read_blocks else {}))  # type: ignore[operator]
+        read(
+            [OCTETS, 1, INT.Create_contiguous(2)],
+            readonly=True,
+            **({"blocks": 1} if read is read_blocks else {}),
+        )  # type: ignore[operator]
     assert caught.value == ERROR_CLASSES["ERR_TYPE"][0]
 
 
@@ -280,8 +331,12 @@ def specs(draw: st.DrawFn) -> Any:
     shape = draw(st.sampled_from([(), (0,), (1,), (6,), (2, 3), (3, 4)]))
     array = np.zeros(shape, draw(st.sampled_from(FORMS)))
     if array.ndim == 2:
-        array = draw(st.sampled_from([array, array.T, array[:, ::2], np.asfortranarray(array)]))
-    buf = draw(st.sampled_from([array, bytearray(array.nbytes), bytes(array.nbytes), None]))
+        array = draw(
+            st.sampled_from([array, array.T, array[:, ::2], np.asfortranarray(array)])
+        )
+    buf = draw(
+        st.sampled_from([array, bytearray(array.nbytes), bytes(array.nbytes), None])
+    )
     count = draw(st.one_of(st.none(), st.integers(-1, 14)))
     datatype = draw(st.sampled_from([None, "d", *TYPES]))
     if datatype is None:
@@ -292,7 +347,9 @@ def specs(draw: st.DrawFn) -> Any:
 
 @settings(max_examples=400)
 @given(specs(), st.booleans(), st.sampled_from([0, 1, 2, 3]))
-def test_the_quick_reader_reads_what_the_general_one_reads(spec: Any, readonly: bool, blocks: int) -> None:
+def test_the_quick_reader_reads_what_the_general_one_reads(
+    spec: Any, readonly: bool, blocks: int
+) -> None:
     """Both find the same octets, count and type, or the same error."""
 
     def outcome() -> tuple[object, ...]:

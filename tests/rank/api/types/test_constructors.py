@@ -12,8 +12,20 @@ from impi.rank.api.types.datatypes import DATATYPE_NULL, DOUBLE, FLOAT, INT, Dat
 MADE: list[tuple[Datatype, str, dict[str, Any], list[int], list[int]]] = [
     (INT.Dup(), "DUP", {}, [], []),
     (INT.Create_contiguous(3), "CONTIGUOUS", {"count": 3}, [], [3]),
-    (INT.Create_vector(2, 1, 3), "VECTOR", {"count": 2, "blocklength": 1, "stride": 3}, [], [2, 1, 3]),
-    (INT.Create_hvector(2, 1, 16), "HVECTOR", {"count": 2, "blocklength": 1, "stride": 16}, [], [2, 1, 16]),
+    (
+        INT.Create_vector(2, 1, 3),
+        "VECTOR",
+        {"count": 2, "blocklength": 1, "stride": 3},
+        [],
+        [2, 1, 3],
+    ),
+    (
+        INT.Create_hvector(2, 1, 16),
+        "HVECTOR",
+        {"count": 2, "blocklength": 1, "stride": 16},
+        [],
+        [2, 1, 16],
+    ),
     (
         INT.Create_indexed((1, 2), (0, 3)),
         "INDEXED",
@@ -21,7 +33,13 @@ MADE: list[tuple[Datatype, str, dict[str, Any], list[int], list[int]]] = [
         [],
         [2, 1, 2, 0, 3],
     ),
-    (INT.Create_hindexed([1], [4]), "HINDEXED", {"blocklengths": [1], "displacements": [4]}, [], [1, 1, 4]),
+    (
+        INT.Create_hindexed([1], [4]),
+        "HINDEXED",
+        {"blocklengths": [1], "displacements": [4]},
+        [],
+        [1, 1, 4],
+    ),
     (
         INT.Create_indexed_block(2, [0, 5]),
         "INDEXED_BLOCK",
@@ -29,7 +47,13 @@ MADE: list[tuple[Datatype, str, dict[str, Any], list[int], list[int]]] = [
         [],
         [2, 2, 0, 5],
     ),
-    (INT.Create_hindexed_block(1, [8]), "HINDEXED_BLOCK", {"blocklength": 1, "displacements": [8]}, [], [1, 1, 8]),
+    (
+        INT.Create_hindexed_block(1, [8]),
+        "HINDEXED_BLOCK",
+        {"blocklength": 1, "displacements": [8]},
+        [],
+        [1, 1, 8],
+    ),
     (
         INT.Create_subarray([4, 5], [2, 3], [1, 0], C.ORDER_F),
         "SUBARRAY",
@@ -39,7 +63,9 @@ MADE: list[tuple[Datatype, str, dict[str, Any], list[int], list[int]]] = [
     ),
     (INT.Create_resized(-4, 12), "RESIZED", {"lb": -4, "extent": 12}, [], [-4, 12]),
     (
-        INT.Create_darray(2, 1, [4], [C.DISTRIBUTE_CYCLIC], [C.DISTRIBUTE_DFLT_DARG], [2]),
+        INT.Create_darray(
+            2, 1, [4], [C.DISTRIBUTE_CYCLIC], [C.DISTRIBUTE_DFLT_DARG], [2]
+        ),
         "DARRAY",
         {
             "size": 2,
@@ -56,16 +82,28 @@ MADE: list[tuple[Datatype, str, dict[str, Any], list[int], list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("made", "combiner", "params", "integers", "counts"), MADE, ids=[row[1] for row in MADE])
+@pytest.mark.parametrize(
+    ("made", "combiner", "params", "integers", "counts"),
+    MADE,
+    ids=[row[1] for row in MADE],
+)
 def test_taken_apart(
-    made: Datatype, combiner: str, params: dict[str, Any], integers: list[int], counts: list[int]
+    made: Datatype,
+    combiner: str,
+    params: dict[str, Any],
+    integers: list[int],
+    counts: list[int],
 ) -> None:
     base, name, arguments = made.decode()
     assert base is INT
     assert (name, arguments) == (combiner, params)
     assert made.combiner == getattr(C, f"COMBINER_{combiner}")
     assert made.Get_contents() == made.contents == (integers, [], counts, [INT])
-    assert made.Get_envelope() == made.envelope == (len(integers), 0, len(counts), 1, made.combiner)
+    assert (
+        made.Get_envelope()
+        == made.envelope
+        == (len(integers), 0, len(counts), 1, made.combiner)
+    )
     assert not made.is_named
     assert not made.is_predefined
 
@@ -142,7 +180,12 @@ def test_fortran_types_by_what_they_can_do() -> None:
     assert Datatype.Match_size(C.TYPECLASS_COMPLEX, 16) == D.COMPLEX16
     for digits, size in ((1, 1), (3, 2), (9, 4), (10, 8), (38, 16)):
         made = Datatype.Create_f90_integer(digits)
-        assert (made.size, made.typestr, made.is_predefined, made.is_named) == (size, f"i{size}", True, False)
+        assert (made.size, made.typestr, made.is_predefined, made.is_named) == (
+            size,
+            f"i{size}",
+            True,
+            False,
+        )
         assert made.decode()[1:] == ("F90_INTEGER", {"r": digits})
     assert Datatype.Create_f90_real(6, 30).typestr == "f4"
     assert Datatype.Create_f90_real(C.UNDEFINED, 300).typestr == "f8"

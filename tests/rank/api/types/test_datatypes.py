@@ -20,7 +20,9 @@ def test_every_predefined_one_has_its_constant_and_name() -> None:
         assert datatype.typemap is NAMED[name]
         assert datatype.is_named
         assert datatype.is_predefined
-        assert datatype.Get_name() == ("MPI_2INT" if name == "INT_INT" else f"MPI_{name}")
+        assert datatype.Get_name() == (
+            "MPI_2INT" if name == "INT_INT" else f"MPI_{name}"
+        )
     assert [name for name in D.__all__ if not hasattr(D, name)] == []
 
 
@@ -34,7 +36,12 @@ def test_other_names_are_the_same_type() -> None:
 def test_null() -> None:
     assert DATATYPE_NULL.Get_name() == "MPI_DATATYPE_NULL"
     assert DATATYPE_NULL.is_predefined
-    for call in (DATATYPE_NULL.Get_size, DATATYPE_NULL.Commit, DATATYPE_NULL.Dup, DATATYPE_NULL.Free):
+    for call in (
+        DATATYPE_NULL.Get_size,
+        DATATYPE_NULL.Commit,
+        DATATYPE_NULL.Dup,
+        DATATYPE_NULL.Free,
+    ):
         with pytest.raises(MPIException) as caught:
             call()
         assert caught.value == ERR_TYPE
@@ -94,7 +101,10 @@ def test_a_pickle_makes_an_equal_type(made: Datatype) -> None:
     assert (again.size, again.lb, again.extent) == (made.size, made.lb, made.extent)
     span = made.typemap.span(0, 2)
     memory = bytes(range(256))[: span[1] - span[0]]
-    packed = [t.typemap.pack(memoryview(memory), -span[0], 2, external=True) for t in (made, again)]
+    packed = [
+        t.typemap.pack(memoryview(memory), -span[0], 2, external=True)
+        for t in (made, again)
+    ]
     assert bytes(packed[0]) == bytes(packed[1])
 
 
@@ -110,7 +120,9 @@ class TestPack:
         assert INT.Unpack_external("external32", out, 4, copy) == 16
         assert copy.tolist() == values.tolist()
 
-    @pytest.mark.skipif(D.LONG.size != 8, reason="this machine's long has 4 octets: it cannot overflow")
+    @pytest.mark.skipif(
+        D.LONG.size != 8, reason="this machine's long has 4 octets: it cannot overflow"
+    )
     def test_pack_keeps_longs_whole(self) -> None:
         values = np.array([2**40, -1])
         out = bytearray(D.LONG.Pack_size(2, None))
@@ -129,7 +141,10 @@ class TestPack:
             (lambda: INT.Pack(bytes(8), bytearray(8), -1, None), ERR_ARG),
             (lambda: INT.Unpack(bytes(7), 0, bytearray(8), None), ERR_TRUNCATE),
             (lambda: INT.Pack_external("native", bytes(8), bytearray(8), 0), ERR_ARG),
-            (lambda: INT.Create_resized(0, 0).Pack(bytes(8), bytearray(8), 0, None), ERR_TYPE),
+            (
+                lambda: INT.Create_resized(0, 0).Pack(bytes(8), bytearray(8), 0, None),
+                ERR_TYPE,
+            ),
         ],
     )
     def test_refusals(self, call: Any, code: int) -> None:
@@ -141,7 +156,9 @@ class TestPack:
 def test_attributes() -> None:
     keyval = Datatype.Create_keyval(copy_fn=True)
     gone: list[Any] = []
-    other = Datatype.Create_keyval(delete_fn=lambda owner, key, value: gone.append(value))
+    other = Datatype.Create_keyval(
+        delete_fn=lambda owner, key, value: gone.append(value)
+    )
     made = INT.Dup()
     made.Set_attr(keyval, "kept")
     made.Set_attr(other, "lost")

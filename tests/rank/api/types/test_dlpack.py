@@ -12,7 +12,9 @@ from impi.rank.api.types.memory import octets_and_place
 class Exporter:
     """Offers an array by DLPack only; may claim to be on another device."""
 
-    def __init__(self, values: Any, device: tuple[int, int] = (1, 0), old: bool = False) -> None:
+    def __init__(
+        self, values: Any, device: tuple[int, int] = (1, 0), old: bool = False
+    ) -> None:
         self.values = values
         self.device = device
         self.old = old
@@ -42,7 +44,10 @@ class Cuda:
 
 
 @pytest.mark.parametrize("old", [False, True])
-@pytest.mark.parametrize(("dtype", "format"), [("i4", "i"), ("u1", "B"), ("f8", "d"), ("c16", "Zd"), ("?", "?")])
+@pytest.mark.parametrize(
+    ("dtype", "format"),
+    [("i4", "i"), ("u1", "B"), ("f8", "d"), ("c16", "Zd"), ("?", "?")],
+)
 def test_dlpack(dtype: str, format: str, old: bool) -> None:
     values = np.ones((2, 3), dtype)
     view, code, on_device = octets_and_place(Exporter(values, old=old), readonly=False)

@@ -30,7 +30,10 @@ def ints(*values: int) -> UserBuffer:
 
 def test_packed_in_the_form_between_clients(engine: SimpleNamespace) -> None:
     message = ints(1, 2)
-    assert (bytes(marshalling.packed(message)), marshalling.packed_size(message)) == (b"\0\0\0\1\0\0\0\2", 8)
+    assert (bytes(marshalling.packed(message)), marshalling.packed_size(message)) == (
+        b"\0\0\0\1\0\0\0\2",
+        8,
+    )
     native = marshalling.packed(message, external=False)
     assert native.obj is message.view.obj  # no copy where nothing changes
     engine.external = False
@@ -48,7 +51,10 @@ def test_unpacked_in_place() -> None:
 
 def test_longs_have_4_octets_unless_they_were_inferred(engine: SimpleNamespace) -> None:
     array = np.array([1], "i8")
-    given, inferred = read_buffer([array, LONG], readonly=True), read_buffer(array, readonly=True)
+    given, inferred = (
+        read_buffer([array, LONG], readonly=True),
+        read_buffer(array, readonly=True),
+    )
     assert (marshalling.packed_size(given), marshalling.packed_size(inferred)) == (4, 8)
     engine.job.long_size = 8
     assert (marshalling.packed_size(given), marshalling.packed_size(inferred)) == (8, 8)
@@ -58,10 +64,17 @@ def test_a_snapshot_stays_when_the_other_buffer_is_written() -> None:
     memory = bytearray(b"abcd")
     message = read_buffer([memory, BYTE], readonly=False)
     apart = read_buffer([bytearray(4), BYTE], readonly=False)
-    shot, alias = marshalling.snapshot(message, message), marshalling.snapshot(message, apart, external=False)
+    shot, alias = (
+        marshalling.snapshot(message, message),
+        marshalling.snapshot(message, apart, external=False),
+    )
     frozen = marshalling.frozen(message, external=True)
     memory[:] = b"wxyz"
-    assert (bytes(shot), bytes(frozen.octets(external=True)), frozen.count) == (b"abcd", b"abcd", 4)
+    assert (bytes(shot), bytes(frozen.octets(external=True)), frozen.count) == (
+        b"abcd",
+        b"abcd",
+        4,
+    )
     assert bytes(alias) in (b"abcd", b"wxyz")
 
 
@@ -71,7 +84,11 @@ def test_a_snapshot_is_a_copy_where_the_buffers_overlap(nbytes: int) -> None:
     message, apart = ([memory[first : first + nbytes], BYTE] for first in (0, nbytes))
     beside = [memory[nbytes // 2 : nbytes // 2 + nbytes], BYTE]
     shots = [
-        marshalling.snapshot(read_buffer(message, readonly=True), read_buffer(into, readonly=False), external=False)
+        marshalling.snapshot(
+            read_buffer(message, readonly=True),
+            read_buffer(into, readonly=False),
+            external=False,
+        )
         for into in (beside, apart)
     ]
     memory[:] = b"x" * len(memory)

@@ -9,7 +9,9 @@ from impi.rank.api.types.memory import address_of, at_address, octets_of, within
 
 
 class TestOctets:
-    @pytest.mark.parametrize("dtype", ["i4", "c16", "f2", "g", "?", "M8[s]", [("a", "i4"), ("b", "f8")]])
+    @pytest.mark.parametrize(
+        "dtype", ["i4", "c16", "f2", "g", "?", "M8[s]", [("a", "i4"), ("b", "f8")]]
+    )
     def test_any_type_of_numpy(self, dtype: object) -> None:
         values = np.zeros(3, dtype)  # type: ignore[call-overload]
         view, _ = octets_of(values, readonly=False)

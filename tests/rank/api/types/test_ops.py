@@ -68,7 +68,11 @@ def test_predefined() -> None:
         op = getattr(O, name)
         assert op.is_predefined
         assert op._predefined_name() == name
-        assert op.Is_commutative() is op.is_commutative is (name not in ("REPLACE", "NO_OP"))
+        assert (
+            op.Is_commutative()
+            is op.is_commutative
+            is (name not in ("REPLACE", "NO_OP"))
+        )
     with pytest.raises(MPIException) as caught:
         SUM.Free()
     assert caught.value == ERR_OP
@@ -127,7 +131,10 @@ class TestReduceLocal:
         assert b.tolist() == [10, 11, 12]
 
     def test_pairs(self) -> None:
-        a, b = np.zeros(2, DOUBLE_INT.typemap.dtype), np.zeros(2, DOUBLE_INT.typemap.dtype)
+        a, b = (
+            np.zeros(2, DOUBLE_INT.typemap.dtype),
+            np.zeros(2, DOUBLE_INT.typemap.dtype),
+        )
         a["value"], a["index"], b["index"] = [1, -1], 3, 5
         O.MAXLOC.Reduce_local([a.view("u1"), DOUBLE_INT], [b.view("u1"), DOUBLE_INT])
         assert b.tolist() == [(1, 3), (0, 5)]
@@ -147,7 +154,9 @@ class TestReduceLocal:
             SUM.Reduce_local([bytes(4), BYTE], [bytearray(16), 4, INT])
         with pytest.raises(MPIException, match="MPI_SUM is not defined"):
             SUM.Reduce_local([bytes(4), BYTE], [bytearray(4), BYTE])
-        with pytest.raises(MPIException, match="MPI_REPLACE is for one-sided communication only"):
+        with pytest.raises(
+            MPIException, match="MPI_REPLACE is for one-sided communication only"
+        ):
             O.REPLACE.Reduce_local([bytes(4), INT], [bytearray(4), INT])
 
     def test_octets_are_numbers(self) -> None:

@@ -28,7 +28,9 @@ def test_protocols(protocol: int) -> None:
 
 
 def test_functions_of_ones_own() -> None:
-    mine = Pickle(lambda obj: json.dumps(obj).encode(), lambda data: json.loads(bytes(data)))
+    mine = Pickle(
+        lambda obj: json.dumps(obj).encode(), lambda data: json.loads(bytes(data))
+    )
     assert mine.PROTOCOL is None
     assert mine.loads(mine.dumps({"k": 1})) == {"k": 1}
     seen: list[Any] = []

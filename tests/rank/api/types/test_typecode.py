@@ -8,14 +8,28 @@ from impi.protocol.semantics.values.datatype import NAMED
 from impi.rank.api.types import datatypes as D
 from impi.rank.api.types.typecode import CODES, char_of, code_of, str_of
 
-OF_PEP_3118 = {"Ze": 4, "Zf": 8, "Zd": 16, "Zg": 32, "E": 4, "u": 2, "1u": 2, "w": 4, "1w": 4, "s": 1, "1s": 1}
+OF_PEP_3118 = {
+    "Ze": 4,
+    "Zf": 8,
+    "Zd": 16,
+    "Zg": 32,
+    "E": 4,
+    "u": 2,
+    "1u": 2,
+    "w": 4,
+    "1w": 4,
+    "s": 1,
+    "1s": 1,
+}
 OF_NO_LENGTH = {"S": 1, "U": 4, "a": 1}
 OUR_OWN = {"c4": 4, "c32": 32, "f16": 16, "i16": 16}
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_a_code_stands_for_a_type_of_its_size(code: str) -> None:
-    size = {**OF_PEP_3118, **OF_NO_LENGTH, **OUR_OWN}.get(code) or np.dtype(code).itemsize
+    size = {**OF_PEP_3118, **OF_NO_LENGTH, **OUR_OWN}.get(code) or np.dtype(
+        code
+    ).itemsize
     assert NAMED[CODES[code]].size == size
 
 
@@ -43,11 +57,19 @@ def test_types_without_a_code() -> None:
 
 def test_what_programs_see() -> None:
     assert (D.DOUBLE.typechar, D.DOUBLE.typestr, D.DOUBLE.tocode()) == ("d", "f8", "d")
-    assert (D.INT32_T.typechar, D.INT32_T.typestr, D.INT32_T.tocode()) == ("i", "i4", "i4")
+    assert (D.INT32_T.typechar, D.INT32_T.typestr, D.INT32_T.tocode()) == (
+        "i",
+        "i4",
+        "i4",
+    )
     assert (D.INT_INT.typechar, D.INT_INT.typestr) == ("V", "V8")
     assert D.INT.Dup().tocode() == "i"
     assert D.DATATYPE_NULL.typechar == D.DATATYPE_NULL.typestr == ""
     assert D.Datatype.fromcode("f8") is D.DOUBLE
-    for call in (lambda: D.Datatype.fromcode("zz"), D.INT_INT.tocode, D.DATATYPE_NULL.tocode):
+    for call in (
+        lambda: D.Datatype.fromcode("zz"),
+        D.INT_INT.tocode,
+        D.DATATYPE_NULL.tocode,
+    ):
         with pytest.raises(ValueError, match="cannot map"):
             call()

@@ -1,4 +1,4 @@
-"""What tests of windows of one process share; see ``window_world``."""
+"""Fixtures for tests of windows of one process; see ``window_world``."""
 
 from __future__ import annotations
 

@@ -46,7 +46,8 @@ def test_an_aim_within_a_window_or_not() -> None:
         with pytest.raises(MPIException) as caught:
             AIM.span(disp_unit, nbytes)
         assert caught.value == ERR_RMA_RANGE
-    assert Aim(0, 99, 0, INT.typemap).span(4, 0)[0] == 99 * 4  # no data, no matter where
+    # No data, no matter where
+    assert Aim(0, 99, 0, INT.typemap).span(4, 0)[0] == 99 * 4
 
 
 def test_put_and_get() -> None:
@@ -62,7 +63,10 @@ def test_accumulations_have_the_memory_for_themselves() -> None:
     memory, answer = Memory(1, 2, 3, 4), ints(0, 0)
     memory.accumulate("SUM", ints(10, 20), AIM)
     memory.get_accumulate("PROD", ints(2, 2), answer, AIM)
-    assert (memory.values.tolist(), octets_of(answer)) == ([1, 24, 46, 4], octets_of(ints(12, 23)))
+    assert (memory.values.tolist(), octets_of(answer)) == (
+        [1, 24, 46, 4],
+        octets_of(ints(12, 23)),
+    )
     assert memory.alone == [0, 0]
     assert operand("NO_OP", ints(1), AIM) == ()
 
@@ -70,7 +74,10 @@ def test_accumulations_have_the_memory_for_themselves() -> None:
 def test_a_swap_of_what_is_expected() -> None:
     memory, answer, one = Memory(1, 2, 3), ints(0), Aim(0, 1, 1, INT.typemap)
     memory.swap(ints(9), ints(5), answer, one)
-    assert (memory.values.tolist(), octets_of(answer)) == ([1, 2, 3], octets_of(ints(2)))
+    assert (memory.values.tolist(), octets_of(answer)) == (
+        [1, 2, 3],
+        octets_of(ints(2)),
+    )
     memory.swap(ints(9), ints(2), answer, one)
     assert memory.values.tolist() == [1, 9, 3]
     with pytest.raises(MPIException) as caught:

@@ -1,4 +1,4 @@
-"""Which synchronization of a window may follow which."""
+"""The permitted order of a window's synchronizations."""
 
 from __future__ import annotations
 
@@ -49,15 +49,29 @@ FREE: Step = methodcaller("check_closed")
 @pytest.mark.parametrize(
     "steps",
     [
-        pytest.param([FENCE, ACCESS, FENCE, ACCESS_NULL, LAST_FENCE, FREE], id="fences"),
+        pytest.param(
+            [FENCE, ACCESS, FENCE, ACCESS_NULL, LAST_FENCE, FREE], id="fences"
+        ),
         pytest.param([FENCE, ACCESS, FREE], id="a last fence is not needed"),
         pytest.param([FENCE, LOCK, ACCESS, UNLOCK, FENCE], id="a lock after a fence"),
         pytest.param([POST, START, ACCESS, COMPLETE, WAIT, FREE], id="post first"),
-        pytest.param([START, ACCESS, POST, COMPLETE, TEST, POST_NONE, WAIT, FREE], id="start first"),
-        pytest.param([START_NONE, ACCESS_NULL, COMPLETE, POST_NONE, WAIT], id="empty groups"),
-        pytest.param([LOCK, ACCESS, FLUSH, FLUSH_ALL, ACCESS_NULL, UNLOCK, LOCK, UNLOCK, FREE], id="locks"),
-        pytest.param([LOCK_NULL, LOCK, ACCESS, UNLOCK, ACCESS_NULL], id="a lock of nobody"),
-        pytest.param([LOCK_ALL, ACCESS, FLUSH, FLUSH_ALL, UNLOCK_ALL, FREE], id="all locked"),
+        pytest.param(
+            [START, ACCESS, POST, COMPLETE, TEST, POST_NONE, WAIT, FREE],
+            id="start first",
+        ),
+        pytest.param(
+            [START_NONE, ACCESS_NULL, COMPLETE, POST_NONE, WAIT], id="empty groups"
+        ),
+        pytest.param(
+            [LOCK, ACCESS, FLUSH, FLUSH_ALL, ACCESS_NULL, UNLOCK, LOCK, UNLOCK, FREE],
+            id="locks",
+        ),
+        pytest.param(
+            [LOCK_NULL, LOCK, ACCESS, UNLOCK, ACCESS_NULL], id="a lock of nobody"
+        ),
+        pytest.param(
+            [LOCK_ALL, ACCESS, FLUSH, FLUSH_ALL, UNLOCK_ALL, FREE], id="all locked"
+        ),
     ],
 )
 def test_what_may_follow(steps: list[Step]) -> None:
@@ -135,7 +149,10 @@ def test_a_refused_call_changes_nothing() -> None:
 @pytest.mark.parametrize(
     ("call", "allowed"),
     [
-        (lambda e, mode: e.fence(mode), [MODE_NOSTORE, MODE_NOPUT, MODE_NOPRECEDE, MODE_NOSUCCEED]),
+        (
+            lambda e, mode: e.fence(mode),
+            [MODE_NOSTORE, MODE_NOPUT, MODE_NOPRECEDE, MODE_NOSUCCEED],
+        ),
         (lambda e, mode: e.start(mode, [0]), [MODE_NOCHECK]),
         (lambda e, mode: e.post(mode, [0]), [MODE_NOCHECK, MODE_NOSTORE, MODE_NOPUT]),
         (lambda e, mode: e.lock(0, LOCK_SHARED, mode), [MODE_NOCHECK]),
@@ -144,7 +161,14 @@ def test_a_refused_call_changes_nothing() -> None:
     ids=["fence", "start", "post", "lock", "lock_all"],
 )
 def test_assertions(call: Callable[[Epochs, int], None], allowed: list[int]) -> None:
-    for mode in (MODE_NOCHECK, MODE_NOSTORE, MODE_NOPUT, MODE_NOPRECEDE, MODE_NOSUCCEED, 1 << 20):
+    for mode in (
+        MODE_NOCHECK,
+        MODE_NOSTORE,
+        MODE_NOPUT,
+        MODE_NOPRECEDE,
+        MODE_NOSUCCEED,
+        1 << 20,
+    ):
         if mode in allowed:
             call(Epochs(), mode)
             continue

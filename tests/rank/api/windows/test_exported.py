@@ -27,7 +27,9 @@ class Shown:
         return memoryview(self.octets)
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="Python 3.12 asks __buffer__ itself")
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="Python 3.12 asks __buffer__ itself"
+)
 def test_a_class_is_asked_for_its_buffer() -> None:
     shown: Any = Shown(bytearray(b"abc"))
     with pytest.raises(TypeError):

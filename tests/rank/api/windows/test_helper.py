@@ -28,8 +28,14 @@ print("served")
 """
 
 
-@pytest.mark.parametrize("clients", [["pure:1", "mpich:1"], ["mpich:1", "pure:1"], ["openmpi:2"]], ids="+".join)
-def test_a_target_that_computes_is_served(clients: list[str], run_job: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "clients",
+    [["pure:1", "mpich:1"], ["mpich:1", "pure:1"], ["openmpi:2"]],
+    ids="+".join,
+)
+def test_a_target_that_computes_is_served(
+    clients: list[str], run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(COMPUTES)
     result = run_job([str(program)], clients)
@@ -50,7 +56,9 @@ print("alone")
 """
 
 
-def test_no_helper_without_passive_targets(run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_no_helper_without_passive_targets(
+    run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(ALONE)
     result = run_job([str(program)], ["pure:1", "pure:1"])

@@ -45,7 +45,9 @@ class TestTransfers:
         assert back.tolist() == [0, 70, 80]
 
     def test_a_datatype_of_the_target_must_be_committed(self, win: Win) -> None:
-        refused(ERR_TYPE, win.Put, np.zeros(2, "i4"), 0, (0, 1, INT.Create_contiguous(2)))
+        refused(
+            ERR_TYPE, win.Put, np.zeros(2, "i4"), 0, (0, 1, INT.Create_contiguous(2))
+        )
 
     def test_memory_of_the_window_as_origin(self, win: Win, memory: Any) -> None:
         win.Put(memory[0:4], 0, 1)
@@ -73,7 +75,9 @@ class TestTransfers:
             (0, (0, 1, INT), ERR_TRUNCATE),
         ],
     )
-    def test_bad_targets(self, win: Win, memory: Any, rank: int, target: Any, code: int) -> None:
+    def test_bad_targets(
+        self, win: Win, memory: Any, rank: int, target: Any, code: int
+    ) -> None:
         two = np.full(2, 99, "i4")
         refused(code, win.Put, two, rank, target)
         refused(code, win.Get, two, rank, target)
@@ -81,7 +85,9 @@ class TestTransfers:
         refused(code, win.Get_accumulate, two, two.copy(), rank, target)
         assert (memory.tolist(), two.tolist()) == (list(range(8)), [99, 99])
 
-    @pytest.mark.parametrize("target", [(0, 1, INT, 4), {1: 2}, "abc"], ids=["four items", "dict", "text"])
+    @pytest.mark.parametrize(
+        "target", [(0, 1, INT, 4), {1: 2}, "abc"], ids=["four items", "dict", "text"]
+    )
     def test_bad_specifications(self, win: Win, target: Any) -> None:
         with pytest.raises(ValueError, match="target: expecting"):
             win.Put(np.zeros(1, "i4"), 0, target)
@@ -89,7 +95,14 @@ class TestTransfers:
     def test_an_epoch_is_needed(self, memory: Any) -> None:
         window = Win.Create(memory, comm=comm())
         one = np.zeros(1, "i4")
-        for call in (window.Put, window.Get, window.Accumulate, window.Rput, window.Rget, window.Raccumulate):
+        for call in (
+            window.Put,
+            window.Get,
+            window.Accumulate,
+            window.Rput,
+            window.Rget,
+            window.Raccumulate,
+        ):
             refused(ERR_RMA_SYNC, call, one, 0)
         window.Fence()
         refused(ERR_RMA_SYNC, window.Rput, one, 0)
@@ -128,7 +141,9 @@ class TestAccumulations:
         assert (back.tolist(), memory[:4].tolist()) == ([30, 23], [0, 10, 30, 23])
 
     def test_derived_datatypes(self, win: Win, memory: Any) -> None:
-        win.Accumulate(np.array([10, 20], "i4"), 0, (1, 1, INT.Create_vector(2, 1, 3).Commit()))
+        win.Accumulate(
+            np.array([10, 20], "i4"), 0, (1, 1, INT.Create_vector(2, 1, 3).Commit())
+        )
         assert memory.tolist() == [0, 11, 2, 3, 24, 5, 6, 7]
 
     def test_pairs(self) -> None:
@@ -140,7 +155,10 @@ class TestAccumulations:
         mine = np.zeros(2, typemap.dtype)
         mine["value"], mine["index"] = [3.0, 3.0], [1, 2]
         window.Accumulate([mine.view("u1"), 2, DOUBLE_INT], 0, op=MAXLOC)
-        assert (pairs["value"].tolist(), pairs["index"].tolist()) == ([3.0, 5.0], [1, 8])
+        assert (pairs["value"].tolist(), pairs["index"].tolist()) == (
+            [3.0, 5.0],
+            [1, 8],
+        )
 
     def test_what_cannot_be_accumulated(self, win: Win, memory: Any) -> None:
         one = np.array([9], "i4")
@@ -165,7 +183,13 @@ class TestAccumulations:
         assert (back[0], memory[3]) == (13, 13)
         refused(ERR_RMA_RANGE, win.Fetch_and_op, back, back, 0, 8)
         pair = INT.Create_contiguous(2).Commit()
-        refused(ERR_TYPE, win.Fetch_and_op, [bytearray(8), 1, pair], [bytearray(8), 1, pair], 0)
+        refused(
+            ERR_TYPE,
+            win.Fetch_and_op,
+            [bytearray(8), 1, pair],
+            [bytearray(8), 1, pair],
+            0,
+        )
 
     def test_compare_and_swap(self, win: Win, memory: Any) -> None:
         back, new = np.zeros(1, "i4"), np.array([50], "i4")
@@ -174,17 +198,34 @@ class TestAccumulations:
         win.Compare_and_swap(np.array([60], "i4"), np.array([4], "i4"), back, 0, 4)
         assert (back[0], memory[4]) == (50, 50)
         eight = bytearray(8)
-        refused(ERR_TYPE, win.Compare_and_swap, [eight, DOUBLE], [eight, DOUBLE], [eight, DOUBLE], 0)
+        refused(
+            ERR_TYPE,
+            win.Compare_and_swap,
+            [eight, DOUBLE],
+            [eight, DOUBLE],
+            [eight, DOUBLE],
+            0,
+        )
 
     def test_single_elements_of_one_type(self, win: Win) -> None:
         one, two, byte = np.zeros(1, "i4"), np.zeros(2, "i4"), bytearray(1)
-        with pytest.raises(ValueError, match="origin: expecting a single element, got 2"):
+        with pytest.raises(
+            ValueError, match="origin: expecting a single element, got 2"
+        ):
             win.Fetch_and_op(two, one, 0)
-        with pytest.raises(ValueError, match="result: expecting a single element, got 2"):
+        with pytest.raises(
+            ValueError, match="result: expecting a single element, got 2"
+        ):
             win.Fetch_and_op(one, two, 0)
-        with pytest.raises(ValueError, match="mismatch in origin and result MPI datatypes"):
+        with pytest.raises(
+            ValueError, match="mismatch in origin and result MPI datatypes"
+        ):
             win.Fetch_and_op(one, byte, 0)
-        with pytest.raises(ValueError, match="compare: expecting a single element, got 2"):
+        with pytest.raises(
+            ValueError, match="compare: expecting a single element, got 2"
+        ):
             win.Compare_and_swap(one, two, one.copy(), 0)
-        with pytest.raises(ValueError, match="mismatch in origin and compare MPI datatypes"):
+        with pytest.raises(
+            ValueError, match="mismatch in origin and compare MPI datatypes"
+        ):
             win.Compare_and_swap(one, byte, one.copy(), 0)

@@ -40,7 +40,9 @@ class Other:
 
     def __init__(self, path: str) -> None:
         command = [sys.executable, "-c", OTHER, path, str(NBYTES)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __call__(self, what: str, first: int = 0, count: int = 1) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -95,7 +97,9 @@ def test_memory_outlives_the_file() -> None:
         ("shared", "shared", True),
     ],
 )
-def test_locks(file: SharedFile, other: Other, mine: str, theirs: str, both: bool) -> None:
+def test_locks(
+    file: SharedFile, other: Other, mine: str, theirs: str, both: bool
+) -> None:
     assert file.try_lock(3, 1, exclusive=mine == "exclusive")
     assert other(theirs, 3) == str(both)
     assert other(theirs, 0, 10) == str(both)  # a lock of all is a lock of each
@@ -163,4 +167,7 @@ def test_layouts(sizes: list[int]) -> None:
     offsets, nbytes = apart
     ends = [*offsets[1:], nbytes]
     assert all(offset % mmap.PAGESIZE == 0 for offset in offsets)
-    assert all(0 <= end - offset - size < mmap.PAGESIZE for offset, size, end in zip(offsets, sizes, ends, strict=True))
+    assert all(
+        0 <= end - offset - size < mmap.PAGESIZE
+        for offset, size, end in zip(offsets, sizes, ends, strict=True)
+    )

@@ -43,7 +43,9 @@ print("refused")
 """
 
 
-def test_mistakes_are_told_to_who_made_them(run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_mistakes_are_told_to_who_made_them(
+    run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(WRONG)
     result = run_job([str(program)], ["pure:1", "mpich:1"])
@@ -66,9 +68,13 @@ print("lacking")
 """
 
 
-def test_a_client_of_the_specification_alone(run_job: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_client_of_the_specification_alone(
+    run_job: Callable[..., Any], tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(LACKS)
-    result = run_job([str(program)], ["pure:2", "pure:1"], options={1: ["--impi-version", "0.0"]})
+    result = run_job(
+        [str(program)], ["pure:2", "pure:1"], options={1: ["--impi-version", "0.0"]}
+    )
     assert set(result.codes) == {0}, str(result)
     assert result.out == "lacking\n" * 3

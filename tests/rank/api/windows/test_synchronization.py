@@ -38,7 +38,13 @@ def test_groups(win: Win, memory: Any) -> None:
 
 def test_locks(win: Win, memory: Any) -> None:
     win.Fence(constants.MODE_NOSUCCEED)
-    for call in (win.Flush_all, win.Flush_local_all, lambda: win.Flush(0), lambda: win.Unlock(0), win.Unlock_all):
+    for call in (
+        win.Flush_all,
+        win.Flush_local_all,
+        lambda: win.Flush(0),
+        lambda: win.Unlock(0),
+        win.Unlock_all,
+    ):
         refused(constants.ERR_RMA_SYNC, call)
     win.Lock(0, constants.LOCK_SHARED)
     refused(constants.ERR_RMA_SYNC, win.Lock, 0)

@@ -58,7 +58,9 @@ MADE = pytest.mark.parametrize(
 
 class TestMaking:
     @MADE
-    def test_on_which_communicators(self, name: str, make: Callable[[Any], Win]) -> None:
+    def test_on_which_communicators(
+        self, name: str, make: Callable[[Any], Win]
+    ) -> None:
         refused(ERR_COMM, make, comm(is_inter=True))
         refused(ERR_COMM, make, Intracomm())
         make(comm()).Free()
@@ -69,14 +71,24 @@ class TestMaking:
     ) -> None:
         procs = [SimpleNamespace(client=client) for client in (0, 0, 1)]
         job = SimpleNamespace(procs=procs, is_ours=False)
-        monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=0, client=0, job=job))
+        monkeypatch.setattr(
+            runtime._state, "engine", SimpleNamespace(rank=0, client=0, job=job)
+        )
         sentence = f"^MPI_Win_{name} is not supported with procs of client 1: IMPI 0.0 has no one-sided "
         with pytest.raises(NotImplementedError, match=sentence):
             make(comm([0, 2]))
 
-    def test_shared_memory_needs_procs_that_share_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(runtime._state, "engine", SimpleNamespace(rank=ME, neighbours=frozenset([ME, 4])))
-        sentence = refused(ERR_RMA_SHARED, lambda: Win.Allocate_shared(4, comm=comm([3, 4, 5])))
+    def test_shared_memory_needs_procs_that_share_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            runtime._state,
+            "engine",
+            SimpleNamespace(rank=ME, neighbours=frozenset([ME, 4])),
+        )
+        sentence = refused(
+            ERR_RMA_SHARED, lambda: Win.Allocate_shared(4, comm=comm([3, 4, 5]))
+        )
         assert "rank 2 does not share memory with this process: first split" in sentence
         refused(ERR_COMM, lambda: Win.Allocate_shared(4, comm=comm(is_inter=True)))
         refused(ERR_COMM, lambda: Win.Allocate_shared(4, comm=Intracomm()))
@@ -90,14 +102,20 @@ class TestMaking:
 
     def test_memory_is_the_callers(self, memory: Any, win: Win) -> None:
         assert win.attrs == (Get_address(memory), 32, 4)
-        assert [win.Get_attr(key) for key in (WIN_BASE, WIN_SIZE, WIN_DISP_UNIT)] == list(win.attrs)
+        assert [
+            win.Get_attr(key) for key in (WIN_BASE, WIN_SIZE, WIN_DISP_UNIT)
+        ] == list(win.attrs)
         assert (win.flavor, win.model) == (WIN_FLAVOR_CREATE, WIN_UNIFIED)
-        assert (win.Get_attr(WIN_CREATE_FLAVOR), win.Get_attr(WIN_MODEL)) == (WIN_FLAVOR_CREATE, WIN_UNIFIED)
+        assert (win.Get_attr(WIN_CREATE_FLAVOR), win.Get_attr(WIN_MODEL)) == (
+            WIN_FLAVOR_CREATE,
+            WIN_UNIFIED,
+        )
         win.tomemory().cast("i")[2] = 77
         assert memory[2] == 77
 
     @pytest.mark.parametrize(
-        ("make", "flavor"), [(Win.Allocate, WIN_FLAVOR_ALLOCATE), (Win.Allocate_shared, WIN_FLAVOR_SHARED)]
+        ("make", "flavor"),
+        [(Win.Allocate, WIN_FLAVOR_ALLOCATE), (Win.Allocate_shared, WIN_FLAVOR_SHARED)],
     )
     def test_new_memory(self, make: Callable[..., Win], flavor: int) -> None:
         window = make(6, 2, comm=comm())
@@ -106,7 +124,11 @@ class TestMaking:
         assert window.attrs == (Get_address(mine), 6, 2)
         for rank in (0, PROC_NULL):
             queried, unit = window.Shared_query(rank)
-            assert (Get_address(queried), len(queried), unit) == (Get_address(mine), 6, 2)
+            assert (Get_address(queried), len(queried), unit) == (
+                Get_address(mine),
+                6,
+                2,
+            )
         refused(ERR_RANK, window.Shared_query, 1)
         window.Free()
         del window
@@ -122,8 +144,17 @@ class TestMaking:
 
 class TestHandles:
     def test_null(self) -> None:
-        members = [item for cls in Win.__mro__ if cls is not OneSided for item in vars(cls).items()]
-        calls = [name for name, found in members if callable(found) and name[0].isupper() and name != "Get_name"]
+        members = [
+            item
+            for cls in Win.__mro__
+            if cls is not OneSided
+            for item in vars(cls).items()
+        ]
+        calls = [
+            name
+            for name, found in members
+            if callable(found) and name[0].isupper() and name != "Get_name"
+        ]
         arguments: dict[str, tuple[Any, ...]] = {
             "Attach": (b"",), "Detach": (b"",), "Shared_query": (0,), "Set_info": (Info.Create(),), "Get_attr": (1,),
             "Set_attr": (1, 1), "Delete_attr": (1,), "Start": (GROUP_EMPTY,), "Post": (GROUP_EMPTY,), "Lock": (0,),
@@ -169,7 +200,9 @@ class TestHandles:
 class TestAttributes:
     def test_set_get_delete_and_free(self) -> None:
         gone: list[Any] = []
-        key = Win.Create_keyval(None, lambda w, k, value: gone.append((bool(w), k, value)))
+        key = Win.Create_keyval(
+            None, lambda w, k, value: gone.append((bool(w), k, value))
+        )
         window = Win.Allocate(1, comm=comm())
         assert window.Get_attr(key) is None
         window.Set_attr(key, "a")
@@ -217,5 +250,7 @@ print(inspect.signature(MPI.Win.Create).parameters["comm"].default == MPI.COMM_S
 
 
 def test_comm_self_is_the_default() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
+    )
     assert (done.stdout.split(), done.stderr) == (["b'abcd'", "b'abcd'", "True"], "")

@@ -26,7 +26,11 @@ pytestmark = pytest.mark.usefixtures("active")
 class TestDynamic:
     def test_targets_are_addresses(self) -> None:
         window = Win.Create_dynamic(comm=comm())
-        assert (window.attrs, window.flavor, len(window.tomemory())) == ((0, 0, 1), WIN_FLAVOR_DYNAMIC, 0)
+        assert (window.attrs, window.flavor, len(window.tomemory())) == (
+            (0, 0, 1),
+            WIN_FLAVOR_DYNAMIC,
+            0,
+        )
         first, second = np.arange(4, dtype="i4"), np.arange(10, 14, dtype="i4")
         window.Attach(first)
         window.Attach(second)
@@ -35,7 +39,13 @@ class TestDynamic:
         assert second.tolist() == [10, 70, 12, 13]
         window.Accumulate(np.array([5, 5], "i4"), 0, Get_address(first))
         assert first.tolist() == [5, 6, 2, 3]
-        refused(ERR_RMA_RANGE, window.Put, np.zeros(1, "i4"), 0, Get_address(first) + 16 * 1024)
+        refused(
+            ERR_RMA_RANGE,
+            window.Put,
+            np.zeros(1, "i4"),
+            0,
+            Get_address(first) + 16 * 1024,
+        )
         window.Detach(second)
         refused(ERR_RMA_RANGE, window.Put, np.zeros(1, "i4"), 0, Get_address(second))
         assert second.tolist() == [10, 70, 12, 13]
@@ -65,7 +75,9 @@ def test_the_memory_lives_as_long_as_the_window() -> None:
     assert window.tomemory().tobytes() == b"abcd"
 
 
-@pytest.mark.parametrize("nothing", [None, BOTTOM, bytearray()], ids=["None", "BOTTOM", "empty"])
+@pytest.mark.parametrize(
+    "nothing", [None, BOTTOM, bytearray()], ids=["None", "BOTTOM", "empty"]
+)
 def test_on_no_memory(nothing: Any) -> None:
     window = Win.Create(nothing, comm=comm())
     assert window.attrs == (0, 0, 1)

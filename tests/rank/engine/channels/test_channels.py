@@ -45,7 +45,9 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield peer, ours
 
 
-def test_what_was_read_is_acknowledged(ends: tuple[socket.socket, socket.socket]) -> None:
+def test_what_was_read_is_acknowledged(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
     peer, ours = ends
     peer.send(bytes(HEADER_SIZE))
     ours.recv(1000)
@@ -57,7 +59,9 @@ def test_what_was_read_is_acknowledged(ends: tuple[socket.socket, socket.socket]
 
 @pytest.mark.parametrize("cut", [HEADER_SIZE, HEADER_SIZE + 3, 40])
 @pytest.mark.parametrize("short", [True, False])
-def test_of_a_channel(short: bool, cut: int, ends: tuple[socket.socket, socket.socket]) -> None:
+def test_of_a_channel(
+    short: bool, cut: int, ends: tuple[socket.socket, socket.socket]
+) -> None:
     peer, ours = ends
     octets = packet(JOB, PacketType.DATA, 1, 0, b"12345678")
     arrived: list[object] = []

@@ -42,7 +42,11 @@ def _classes() -> Iterator[type]:
             continue
         module = importlib.import_module(found.name)
         for one in vars(module).values():
-            if isinstance(one, type) and one.__module__ == module.__name__ and not getattr(one, "_is_protocol", False):
+            if (
+                isinstance(one, type)
+                and one.__module__ == module.__name__
+                and not getattr(one, "_is_protocol", False)
+            ):
                 yield one
 
 
@@ -62,8 +66,23 @@ FRONTS = [one for one in _classes() if _is_front(one)]
 
 
 def test_all_that_the_api_calls_is_a_front() -> None:
-    expected = {Engine, Turns, Matching, Survival, Recovery, Faults, Traffic, Origin, PartitionedSend}
-    assert expected | {CollectiveOperation, Closing, ShortSender, StandingReceive} <= set(FRONTS)
+    expected = {
+        Engine,
+        Turns,
+        Matching,
+        Survival,
+        Recovery,
+        Faults,
+        Traffic,
+        Origin,
+        PartitionedSend,
+    }
+    assert expected | {
+        CollectiveOperation,
+        Closing,
+        ShortSender,
+        StandingReceive,
+    } <= set(FRONTS)
 
 
 @pytest.mark.parametrize("front", FRONTS, ids=lambda one: one.__name__)
@@ -90,15 +109,24 @@ def _functions() -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def _is_checked(function: ast.FunctionDef) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == "checked_entry" for one in function.decorator_list)
+    return any(
+        isinstance(one, ast.Name) and one.id == "checked_entry"
+        for one in function.decorator_list
+    )
 
 
 def test_functions_with_a_guard_of_their_own_hold_the_lock_around_all_they_do() -> None:
     for name, function in _functions():
         if _is_checked(function):
-            whole = function.body[1:] if ast.get_docstring(function) is not None else function.body
+            whole = (
+                function.body[1:]
+                if ast.get_docstring(function) is not None
+                else function.body
+            )
             assert len(whole) == 1 and isinstance(whole[0], ast.With), name
-            assert [ast.unparse(item.context_expr) in LOCKS for item in whole[0].items] == [True], name
+            assert [
+                ast.unparse(item.context_expr) in LOCKS for item in whole[0].items
+            ] == [True], name
 
 
 def test_nothing_else_takes_the_lock() -> None:
@@ -146,7 +174,11 @@ def test_a_guard_lets_one_thread_in_at_a_time(second: str) -> None:
     first = threading.Thread(target=part.block)
     first.start()
     assert part.inside.wait(20)
-    call: Any = (lambda: part.come("second")) if second == "entry" else (lambda: _Made(part, "second"))
+    call: Any = (
+        (lambda: part.come("second"))
+        if second == "entry"
+        else (lambda: _Made(part, "second"))
+    )
     part.threads.share()  # those that wait are counted from now on
     other = threading.Thread(target=call)
     other.start()

@@ -30,7 +30,13 @@ class Hosts:
     def __init__(self, count: int, trust: Trust) -> None:
         listeners = [listen(HERE) for _ in range(count)]
         hosts = [
-            Host(index=i, client=i, ipv6=addresses.from_text(HERE), port=sock.getsockname()[1], procs=())
+            Host(
+                index=i,
+                client=i,
+                ipv6=addresses.from_text(HERE),
+                port=sock.getsockname()[1],
+                procs=(),
+            )
             for i, sock in enumerate(listeners)
         ]
         self.job = job_of_hosts(hosts, LAZY_VERSION)
@@ -56,7 +62,11 @@ class Hosts:
 @pytest.fixture(params=["none", "proved", "tls"])
 def hosts(request: pytest.FixtureRequest) -> Iterator[Hosts]:
     clients = (0, 1, 2)
-    trust = {"none": Trust(), "proved": Trust(KEY, clients), "tls": Trust(KEY, clients, clients)}[request.param]
+    trust = {
+        "none": Trust(),
+        "proved": Trust(KEY, clients),
+        "tls": Trust(KEY, clients, clients),
+    }[request.param]
     with ExitStack() as stack:
         found = Hosts(3, trust)
         stack.callback(found.close)
@@ -80,7 +90,9 @@ def talk(hosts: Hosts, one: int, other: int) -> None:
 
 @pytest.mark.clause("2.3.8")
 @pytest.mark.parametrize(("caller", "called"), [(0, 1), (1, 0), (0, 2)])
-def test_the_first_message_makes_the_channel_and_no_other(hosts: Hosts, caller: int, called: int) -> None:
+def test_the_first_message_makes_the_channel_and_no_other(
+    hosts: Hosts, caller: int, called: int
+) -> None:
     hosts.dances[caller].reach(called)
     hosts.dances[caller].reach(called)
     hosts.dances[called].reach(caller)  # it has come, or comes
@@ -97,7 +109,9 @@ def test_two_that_connect_at_once_have_one_channel(hosts: Hosts) -> None:
             ready.wait(WAIT_S)
             one.dances[me].reach(1 - me)
 
-        threads = [threading.Thread(target=call, args=(me,), daemon=True) for me in (0, 1)]
+        threads = [
+            threading.Thread(target=call, args=(me,), daemon=True) for me in (0, 1)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -127,14 +141,19 @@ def test_a_descriptor_wakes_who_waits(hosts: Hosts) -> None:
 
 def test_who_does_not_accept_any_more_cannot_be_reached(hosts: Hosts) -> None:
     hosts.dances[1].close()
-    with pytest.raises(JobError, match=r"host 0 cannot connect to host 1 \(client 1\) at 127\.0\.0\.1:"):
+    with pytest.raises(
+        JobError, match=r"host 0 cannot connect to host 1 \(client 1\) at 127\.0\.0\.1:"
+    ):
         hosts.dances[0].reach(1)
 
 
 def test_a_connection_too_many_is_closed_without_an_answer(hosts: Hosts) -> None:
     hosts.dances[1].reach(0)
     where = (HERE, hosts.job.hosts[0].port)
-    with socket.create_connection(where, WAIT_S) as late, pytest.raises(ConnectionError):
+    with (
+        socket.create_connection(where, WAIT_S) as late,
+        pytest.raises(ConnectionError),
+    ):
         proofs = hosts.dances[1]._proofs
         assert introduce(late, encode_rank(1), proofs.secret(0), proofs.about(1, 0))
         receive_exactly(late, 4)
@@ -154,6 +173,8 @@ def test_what_answers_with_another_rank_is_another_host(hosts: Hosts) -> None:
 
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
-        with pytest.raises(JobError, match="what host 0 has reached as host 1 is another"):
+        with pytest.raises(
+            JobError, match="what host 0 has reached as host 1 is another"
+        ):
             hosts.dances[0].reach(1)
         thread.join(WAIT_S)

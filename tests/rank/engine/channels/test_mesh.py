@@ -29,15 +29,28 @@ class Dance:
     """A job of hosts with a listener each, on 127.0.0.1 unless said otherwise."""
 
     def __init__(
-        self, clients: list[int], where: list[str] | None = None, advertised: dict[int, str] | None = None
+        self,
+        clients: list[int],
+        where: list[str] | None = None,
+        advertised: dict[int, str] | None = None,
     ) -> None:
         self.where = where or ["127.0.0.1"] * len(clients)
         self.listeners = [listen(address) for address in self.where]
         ports = [sock.getsockname()[1] for sock in self.listeners]
-        told = [(advertised or {}).get(i, address) for i, address in enumerate(self.where)]
+        told = [
+            (advertised or {}).get(i, address) for i, address in enumerate(self.where)
+        ]
         hosts = [
-            Host(index=i, client=client, ipv6=addresses.from_text(address), port=port, procs=())
-            for i, (client, address, port) in enumerate(zip(clients, told, ports, strict=True))
+            Host(
+                index=i,
+                client=client,
+                ipv6=addresses.from_text(address),
+                port=port,
+                procs=(),
+            )
+            for i, (client, address, port) in enumerate(
+                zip(clients, told, ports, strict=True)
+            )
         ]
         self.job = job_of_hosts(hosts)
         self.found: dict[int, dict[int, socket.socket]] = {}
@@ -47,7 +60,9 @@ class Dance:
     def start(self, me: int, trust: Trust = Trust(), address: str = "") -> None:
         def dance() -> None:
             try:
-                self.found[me] = connect_hosts(self.job, me, self.listeners[me], address or self.where[me], trust)
+                self.found[me] = connect_hosts(
+                    self.job, me, self.listeners[me], address or self.where[me], trust
+                )
             except JobError as error:
                 self.errors[me] = str(error)
 
@@ -60,7 +75,9 @@ class Dance:
             assert not thread.is_alive()
 
     def stranger(self, host: int) -> socket.socket:
-        sock = socket.create_connection((self.where[host], self.job.hosts[host].port), WAIT_S)
+        sock = socket.create_connection(
+            (self.where[host], self.job.hosts[host].port), WAIT_S
+        )
         sock.settimeout(WAIT_S)
         return sock
 
@@ -94,7 +111,9 @@ def ended(sock: socket.socket) -> bool:
 
 @pytest.mark.clause("2.3.8")
 @pytest.mark.parametrize("trusted", [(), (0, 1, 2), (0, 2)])
-def test_all_hosts_of_different_clients_meet(stack: ExitStack, trusted: tuple[int, ...]) -> None:
+def test_all_hosts_of_different_clients_meet(
+    stack: ExitStack, trusted: tuple[int, ...]
+) -> None:
     dance = Dance([0, 1, 1, 2])
     stack.callback(dance.close)
     for me, host in enumerate(dance.job.hosts):
@@ -122,7 +141,9 @@ def test_channels_of_clients_with_tls_have_it_and_no_others(stack: ExitStack) ->
     dance.join()
     assert dance.errors == {}
     for me, links in dance.found.items():
-        encrypted = {other for other, sock in links.items() if isinstance(sock, SecureSocket)}
+        encrypted = {
+            other for other, sock in links.items() if isinstance(sock, SecureSocket)
+        }
         assert encrypted == (set() if me == 3 else links.keys() - {3})
 
 
@@ -134,10 +155,18 @@ def test_a_host_with_another_key_gets_no_tls(stack: ExitStack) -> None:
     with theirs, pytest.raises(JobError, match=r"host 1 \(client 1\) has no TLS"):
         theirs.sendall(b"no TLS at all")
         theirs.shutdown(socket.SHUT_WR)
-        _encrypted(dance.job, 0, {1: ours}, time.monotonic() + WAIT_S, Trust(KEY, (0, 1), (0, 1)))
+        _encrypted(
+            dance.job,
+            0,
+            {1: ours},
+            time.monotonic() + WAIT_S,
+            Trust(KEY, (0, 1), (0, 1)),
+        )
 
 
-@pytest.mark.parametrize("first", [b"\0\0\0\1" + bytes(128), b"\0\0\0\1" + b"IMPI" + bytes(28) + bytes(32)])
+@pytest.mark.parametrize(
+    "first", [b"\0\0\0\1" + bytes(128), b"\0\0\0\1" + b"IMPI" + bytes(28) + bytes(32)]
+)
 def test_a_stranger_is_no_host_and_keeps_none_out(
     stack: ExitStack, first: bytes, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +181,10 @@ def test_a_stranger_is_no_host_and_keeps_none_out(
     dance.join()
     assert dance.errors == {}
     assert [sorted(dance.found[me]) for me in (0, 1)] == [[1], [0]]
-    assert "says it is number 1, and does not know this job's secret" in capsys.readouterr().err
+    assert (
+        "says it is number 1, and does not know this job's secret"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_proof_for_another_job_is_none(stack: ExitStack) -> None:
@@ -183,7 +215,7 @@ def test_a_listener_that_does_not_know_the_key_is_no_host(stack: ExitStack) -> N
     assert "does not know this job's secret (IMPI 2.3.8)" in dance.errors[1]
 
 
-# Host 1 comes from 127.0.0.1. It advertises AWAY, which is no address of this machine.
+# Host 1 comes from 127.0.0.1. It advertises AWAY, which is not an address of this machine.
 AWAY = "192.0.2.9"
 
 
@@ -198,7 +230,9 @@ AWAY = "192.0.2.9"
     ids=["same machine", "another host of its client", "start-up"],
 )
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_host_without_proof_may_come_from_an_expected_address(stack, capsys, advertised, came, strict) -> None:
+def test_a_host_without_proof_may_come_from_an_expected_address(
+    stack, capsys, advertised, came, strict
+) -> None:
     dance = Dance([0, 1, 1], advertised=advertised)
     stack.callback(dance.close)
     for me in range(3):
@@ -248,12 +282,16 @@ def test_a_refused_host_ends_the_job_at_once(stack) -> None:
 
 @pytest.mark.clause("2.3.8")
 @pytest.mark.parametrize("strict", [False, True])
-def test_a_stranger_does_not_end_a_job_by_the_name_of_a_host_that_is_here(stack, strict) -> None:
+def test_a_stranger_does_not_end_a_job_by_the_name_of_a_host_that_is_here(
+    stack, strict
+) -> None:
     dance = Dance([0, 1], advertised={1: AWAY})
     stack.callback(dance.close)
     proofs = mesh.Proofs(dance.job, 0, Trust(strict=strict))
     claim = mesh.claims(dance.job, 0, proofs, is_met=lambda host: host == 1)
-    with pytest.raises(PeerError, match="a connection claims to be host 1, which has one already"):
+    with pytest.raises(
+        PeerError, match="a connection claims to be host 1, which has one already"
+    ):
         claim(b"\0\0\0\1", "198.51.100.1")
     assert claim(b"\0\0\0\1", AWAY).number == 1
 

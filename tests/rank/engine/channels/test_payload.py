@@ -63,7 +63,9 @@ def crossed(job: Job, shortest: int, typemap: TypeMap, count: int, limit: int) -
     st.sampled_from([100, 5000]),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_not_one_octet_on_the_wire_is_another(shape: str, count: int, datalen: int, native: bool, limit: int) -> None:
+def test_not_one_octet_on_the_wire_is_another(
+    shape: str, count: int, datalen: int, native: bool, limit: int
+) -> None:
     job = replaced(make_job([1, 1], maxdatalen=datalen), native=native)
     packed = crossed(job, NEVER, SHAPES[shape], count, limit)
     assert crossed(job, ALWAYS, SHAPES[shape], count, limit) == packed
@@ -73,16 +75,23 @@ def test_not_one_octet_on_the_wire_is_another(shape: str, count: int, datalen: i
 class World:
     """One message of a derived type to one place, in every way that it can come."""
 
-    def __init__(self, typemap: TypeMap, count: int, *, native: bool = True, datalen: int = 64) -> None:
+    def __init__(
+        self, typemap: TypeMap, count: int, *, native: bool = True, datalen: int = 64
+    ) -> None:
         self.typemap, self.count = typemap, count
         self.job = replaced(make_job([1, 1], maxdatalen=datalen), native=native)
         low, high = typemap.span(0, count)
         self.offset, self.octets = -low, high - low
 
     def run(
-        self, shortest: int, *, late: bool, synchronous: bool = False, room: int | None = None
+        self,
+        shortest: int,
+        *,
+        late: bool,
+        synchronous: bool = False,
+        room: int | None = None,
     ) -> tuple[bytes, int, bool]:
-        """What rank 1 has in memory, the octets of the message, and whether they were too many."""
+        """Return rank 1's memory, the octets of the message, and whether they were too many."""
 
         def program(engine: Engine) -> tuple[bytes, int, bool] | None:
             context = engine.make_context(0, range(2))
@@ -96,9 +105,17 @@ class World:
                 engine.turns.wait(lambda: last.done)
                 return None
             memory = memoryview(bytearray(b"\xee" * self.octets))
-            target = BufferTarget(self.typemap, memory, self.offset, self.count if room is None else room, 4)
+            target = BufferTarget(
+                self.typemap,
+                memory,
+                self.offset,
+                self.count if room is None else room,
+                4,
+            )
             if late:
-                engine.turns.wait(lambda: engine.probe(context, 0, 0) is not None, polling=True)
+                engine.turns.wait(
+                    lambda: engine.probe(context, 0, 0) is not None, polling=True
+                )
             receiving: ReceiveOperation = engine.receive(context, 0, 0, target)
             engine.turns.wait(lambda: receiving.done)
             end = BufferTarget(BYTE, memoryview(bytearray(4)), 0, 4, 4)
@@ -126,21 +143,29 @@ def test_nothing_is_packed_then(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(SHAPES["numbers"], 2)
     packed = world.run(NEVER, late=False)
     used = []
-    monkeypatch.setattr(TypeMap, "pack", lambda self, *_, **__: used.append(self) or memoryview(b"last"))
+    monkeypatch.setattr(
+        TypeMap, "pack", lambda self, *_, **__: used.append(self) or memoryview(b"last")
+    )
     monkeypatch.setattr(TypeMap, "unpack", lambda self, *_, **__: used.append(self))
     assert world.run(ALWAYS, late=False) == packed
     assert world.typemap not in used
 
 
 @pytest.mark.parametrize("spin_s", [0.0, 10.0], ids=["blocks", "spins"])
-def test_one_read_fills_many_blocks(spin_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_read_fills_many_blocks(
+    spin_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever waits for this message alone reads all blocks at once, too, not one by one."""
     blocks = vector(150, 1000, 1500, BYTE)
     job = replaced(make_job([1, 1], maxdatalen=1 << 20), native=True)
     written = threading.Event()
     reads = []
     received = Reader.received
-    monkeypatch.setattr(Reader, "received", lambda self, nbytes: reads.append(nbytes) or received(self, nbytes))
+    monkeypatch.setattr(
+        Reader,
+        "received",
+        lambda self, nbytes: reads.append(nbytes) or received(self, nbytes),
+    )
 
     def program(engine: Engine) -> int:
         context = engine.make_context(0, range(2))
@@ -152,7 +177,9 @@ def test_one_read_fills_many_blocks(spin_s: float, monkeypatch: pytest.MonkeyPat
             return 0
         assert written.wait(30)
         engine.turns.patience.spin_s = spin_s
-        receiving: ReceiveOperation = engine.receive(context, 0, 0, BufferTarget(blocks, memory, 0, 1, 4))
+        receiving: ReceiveOperation = engine.receive(
+            context, 0, 0, BufferTarget(blocks, memory, 0, 1, 4)
+        )
         before = len(reads)
         engine.turns.wait_for(receiving)
         return len(reads) - before
@@ -171,11 +198,15 @@ def test_only_what_needs_no_conversion(native: bool) -> None:
 def test_too_long_for_its_receive(room: int) -> None:
     world = World(SHAPES["numbers"], 2)
     memory, nbytes, truncated = world.run(ALWAYS, late=False, room=room)
-    assert truncated and memory == b"\xee" * len(memory) and nbytes == 2 * world.typemap.size
+    assert (
+        truncated
+        and memory == b"\xee" * len(memory)
+        and nbytes == 2 * world.typemap.size
+    )
 
 
 def test_a_message_that_is_no_whole_element() -> None:
-    """Of what is left over only whole values are stored, as by unpacking."""
+    """Only whole values of a remainder are stored, as by unpacking."""
     typemap = SHAPES["numbers"]
     results = []
     for shortest in (ALWAYS, NEVER):
@@ -187,11 +218,17 @@ def test_a_message_that_is_no_whole_element() -> None:
                 engine.turns.wait(lambda: sending.done)
                 return None
             memory = memoryview(bytearray(2 * typemap.extent))
-            receiving = engine.receive(context, 0, 0, BufferTarget(typemap, memory, 0, 2, 4))
+            receiving = engine.receive(
+                context, 0, 0, BufferTarget(typemap, memory, 0, 2, 4)
+            )
             engine.turns.wait(lambda: receiving.done)
             return bytes(memory)
 
-        results.append(run_job(replaced(make_job([1, 1]), native=True), program, shortest=shortest)[1])
+        results.append(
+            run_job(
+                replaced(make_job([1, 1]), native=True), program, shortest=shortest
+            )[1]
+        )
     assert results[0] == results[1] != bytes(len(results[0]))
 
 
@@ -201,11 +238,17 @@ def test_cancelled(taken: bool) -> None:
 
     def program(engine: Engine) -> object:
         context = engine.make_context(0, range(2))
-        memory = memoryview(bytearray(b"x" * typemap.extent if engine.rank == 0 else typemap.extent))
+        memory = memoryview(
+            bytearray(b"x" * typemap.extent if engine.rank == 0 else typemap.extent)
+        )
         if engine.rank == 0:
-            sending = engine.send(context, 1, 0, BufferSource(typemap, memory, 0, 1, 4), synchronous=True)
+            sending = engine.send(
+                context, 1, 0, BufferSource(typemap, memory, 0, 1, 4), synchronous=True
+            )
             if not taken:
-                heard = engine.receive(context, 1, 2, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4))
+                heard = engine.receive(
+                    context, 1, 2, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4)
+                )
                 engine.turns.wait(lambda: heard.done)
             engine.cancel(sending)
             engine.turns.wait(lambda: sending.done)
@@ -214,15 +257,21 @@ def test_cancelled(taken: bool) -> None:
             return sending.cancelled
         receiving = None
         if not taken:
-            receiving = engine.receive(context, 0, 0, BufferTarget(typemap, memory, 0, 1, 4))
+            receiving = engine.receive(
+                context, 0, 0, BufferTarget(typemap, memory, 0, 1, 4)
+            )
             engine.turns.wait(lambda: receiving.done)
             note = engine.send(context, 0, 2, OctetSource(b"."))
             engine.turns.wait(lambda: note.done)
-        last = engine.receive(context, 0, 1, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4))
+        last = engine.receive(
+            context, 0, 1, BufferTarget(BYTE, memoryview(bytearray(1)), 0, 1, 4)
+        )
         engine.turns.wait(lambda: last.done)
         return bytes(memory).count(b"x")
 
-    cancelled, arrived = run_job(make_job([1, 1], maxdatalen=64), program, shortest=ALWAYS)
+    cancelled, arrived = run_job(
+        make_job([1, 1], maxdatalen=64), program, shortest=ALWAYS
+    )
     assert (cancelled, arrived) == ((True, 0) if taken else (False, typemap.size))
 
 
@@ -231,12 +280,18 @@ def test_messages_inside_of_a_client_are_packed_as_ever() -> None:
 
     def program(engine: Engine) -> bytes:
         context = engine.make_context(0, range(2))
-        memory = memoryview(bytearray(3 * i % 251 for i in range(272)) if engine.rank == 0 else bytearray(272))
+        memory = memoryview(
+            bytearray(3 * i % 251 for i in range(272))
+            if engine.rank == 0
+            else bytearray(272)
+        )
         if engine.rank == 0:
             sending = engine.send(context, 1, 0, BufferSource(typemap, memory, 0, 1, 4))
             engine.turns.wait(lambda: sending.done)
         else:
-            receiving = engine.receive(context, 0, 0, BufferTarget(typemap, memory, 0, 1, 4))
+            receiving = engine.receive(
+                context, 0, 0, BufferTarget(typemap, memory, 0, 1, 4)
+            )
             engine.turns.wait(lambda: receiving.done)
         return bytes(typemap.pack(memory, 0, 1, external=False))
 
@@ -250,5 +305,7 @@ def test_what_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IMPI_ZERO_COPY", "0")
     assert ZERO_COPY.of(os.environ) == 0
     monkeypatch.setenv("IMPI_ZERO_COPY", "soon")
-    with pytest.raises(UsageError, match="IMPI_ZERO_COPY: 'soon' is not a number of octets, such as"):
+    with pytest.raises(
+        UsageError, match="IMPI_ZERO_COPY: 'soon' is not a number of octets, such as"
+    ):
         ZERO_COPY.of(os.environ)

@@ -169,7 +169,9 @@ def test_both_threads_are_named_while_one_waits_long(
 
     started(look)
     part.do(lambda: None)
-    assert said.startswith("impi: thread MainThread waits for thread T0, which has been in one call of MPI for 0.05 s")
+    assert said.startswith(
+        "impi: thread MainThread waits for thread T0, which has been in one call of MPI for 0.05 s"
+    )
 
 
 def test_a_thread_that_is_interrupted_while_it_waits_is_not_in(
@@ -193,7 +195,9 @@ def test_a_call_outside_lets_others_in_however_deep_it_is(started: Start) -> Non
     part, came = Part(), list[str]()
 
     def deep() -> None:
-        part.threads.outside(lambda: started(lambda: part.do(lambda: came.append("second"))).join(20))
+        part.threads.outside(
+            lambda: started(lambda: part.do(lambda: came.append("second"))).join(20)
+        )
         came.append("first")
 
     part.do(lambda: part.do(deep))
@@ -201,14 +205,17 @@ def test_a_call_outside_lets_others_in_however_deep_it_is(started: Start) -> Non
     assert part.threads.crowded, "another thread came while this one was in a call"
 
 
-def test_an_interrupt_while_a_thread_comes_back_leaves_nothing_behind(started: Start) -> None:
+def test_an_interrupt_while_a_thread_comes_back_leaves_nothing_behind(
+    started: Start,
+) -> None:
     """The signal is pending while the other thread is in; guests have their turns afterwards."""
     part, came = Part(), threading.Event()
 
     def hold() -> None:
         came.set()
         until(lambda: me in part.threads._wanting)
-        signal.raise_signal(signal.SIGUSR1)  # the main thread handles it, once it is back
+        # The main thread handles it, once it is back
+        signal.raise_signal(signal.SIGUSR1)
 
     def away() -> None:
         started(lambda: part.do(hold))
@@ -282,7 +289,9 @@ def test_outside_of_all_entries_a_function_is_only_called() -> None:
     assert Part().threads.outside(lambda: 7) == 7
 
 
-def test_a_guest_has_its_turn_while_a_thread_is_in_a_call_of_the_library(started: Start) -> None:
+def test_a_guest_has_its_turn_while_a_thread_is_in_a_call_of_the_library(
+    started: Start,
+) -> None:
     part, inside, leave = Part(), threading.Event(), threading.Event()
 
     def library() -> None:
@@ -298,7 +307,9 @@ def test_a_guest_has_its_turn_while_a_thread_is_in_a_call_of_the_library(started
     leave.set()
 
 
-def test_a_guest_has_no_turn_while_a_thread_is_in(occupied: tuple[Part, threading.Thread]) -> None:
+def test_a_guest_has_no_turn_while_a_thread_is_in(
+    occupied: tuple[Part, threading.Thread],
+) -> None:
     assert not occupied[0].threads.attempt()
 
 
@@ -306,7 +317,9 @@ def test_a_guest_has_no_turn_before_a_thread_that_waits(started: Start) -> None:
     part, turns = Part(), list[bool]()
 
     def body() -> None:
-        newcomer = started(lambda: part.do(lambda: turns.append(part.threads.is_wanted())))
+        newcomer = started(
+            lambda: part.do(lambda: turns.append(part.threads.is_wanted()))
+        )
         until(part.threads.is_wanted)
         turns.append(part.threads.attempt())
         assert newcomer.is_alive()
@@ -342,7 +355,9 @@ def test_guests_have_their_turns_one_at_a_time(started: Start) -> None:
     assert found == [False, True]
 
 
-def test_a_process_of_one_thread_keeps_the_plain_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_one_thread_keeps_the_plain_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads = Threads()
     monkeypatch.setattr(module, "is_single", lambda: True)
     assert not threads.notice()

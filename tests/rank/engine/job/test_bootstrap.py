@@ -1,4 +1,4 @@
-"""What ranks load: as little as their program needs."""
+"""The modules that ranks load: as few as their program needs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,30 @@ PROGRAM = str(Path(__file__).parents[3] / "jobs" / "programs" / "without_numpy.p
 
 
 def run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
 
 
 @pytest.mark.parametrize(
-    ("clients", "version"), pairs([["mpich:2", "openmpi:2"], ["pure:2", "pure:1"]], [[], ["--impi-version", "0.0"]])
+    ("clients", "version"),
+    pairs(
+        [["mpich:2", "openmpi:2"], ["pure:2", "pure:1"]],
+        [[], ["--impi-version", "0.0"]],
+    ),
 )
-def test_without_numpy(clients: list[str], version: list[str], run_job: Callable[..., object]) -> None:
-    result = run_job([PROGRAM, *version], clients, options=dict.fromkeys(range(len(clients)), version))
+def test_without_numpy(
+    clients: list[str], version: list[str], run_job: Callable[..., object]
+) -> None:
+    result = run_job(
+        [PROGRAM, *version],
+        clients,
+        options=dict.fromkeys(range(len(clients)), version),
+    )
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
 
@@ -53,5 +69,7 @@ else:
 
 
 def test_a_star_brings_the_buffer_too() -> None:
-    result = run("from impi.MPI import *\nassert issubclass(type(buffer()), memory)\nassert COMM_WORLD.size == 1")
+    result = run(
+        "from impi.MPI import *\nassert issubclass(type(buffer()), memory)\nassert COMM_WORLD.size == 1"
+    )
     assert result.returncode == 0, result.stderr

@@ -1,4 +1,4 @@
-"""What a proc says of a server that keeps no names; real servers are asked in tests/jobs."""
+"""A proc's sentences about a server that keeps no names; tests/jobs asks real servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from impi.rank.engine.job.named import ask
 
 @contextmanager
 def listener(answer: bytes) -> Iterator[str]:
-    """HOST:PORT of what reads a little, says ``answer``, and closes."""
+    """HOST:PORT of a server that reads a little, says ``answer``, and closes."""
     with socket.create_server(("127.0.0.1", 0)) as sock:
 
         def serve() -> None:
@@ -42,12 +42,21 @@ def named(answer: bytes) -> bytes:
     [
         (b"", "keeps no names"),
         (b"FAIL\0\0\0\0", "keeps no names"),
-        (named(b"n" * 32), "has another secret: give both jobs the same IMPI_AUTH_SECRET"),
-        (named(b"n" * 32) + named(b"answer" * 10), "has not proved that it knows the secret"),
+        (
+            named(b"n" * 32),
+            "has another secret: give both jobs the same IMPI_AUTH_SECRET",
+        ),
+        (
+            named(b"n" * 32) + named(b"answer" * 10),
+            "has not proved that it knows the secret",
+        ),
     ],
 )
 def test_what_is_no_server_of_names(answer: bytes, why: str) -> None:
-    with listener(answer) as where, pytest.raises(PeerError, match=f"^what listens at {where} {why}$"):
+    with (
+        listener(answer) as where,
+        pytest.raises(PeerError, match=f"^what listens at {where} {why}$"),
+    ):
         ask(where, b"key", "lookup", "ocean", "")
 
 

@@ -22,9 +22,12 @@ def test_what_this_process_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"), [('"""About."""\nversion = "1.26.4"\n', [1, 26]), ("", [0, 0]), (None, [0, 0])]
+    ("text", "found"),
+    [('"""About."""\nversion = "1.26.4"\n', [1, 26]), ("", [0, 0]), (None, [0, 0])],
 )
-def test_another_numpy(text: str | None, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_numpy(
+    text: str | None, found: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "numpy").mkdir()
     (tmp_path / "numpy" / "__init__.py").write_text("")
     if text is not None:
@@ -39,7 +42,9 @@ def test_only_what_differs_is_said() -> None:
     job = make_job(Random(1), [2, 1, 3])
     mine = tuple(software.own())
     assert software.differences(replaced(job, software=(mine,) * 3), 0) == ""
-    said = software.differences(replaced(job, software=(mine, (3, 9, 0, 0), (3, 13, 1, 26))), 1)
+    said = software.differences(
+        replaced(job, software=(mine, (3, 9, 0, 0), (3, 13, 1, 26))), 1
+    )
     assert said == (
         f"rank 1 (client 0) has {PYTHON}, numpy {mine[2]}.{mine[3]}; rank 2 (client 1): Python 3.9 without numpy; "
         "ranks 3 to 5 (client 2): Python 3.13, numpy 1.26"

@@ -29,12 +29,23 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("clients", "plan", "left"), STEPS, ids=lambda value: str(value).replace(" ", ""))
-def test_the_others_go_on(run_job: Callable[..., Any], clients: list[str], plan: str, left: list[int]) -> None:
-    job = run_job([str(PROGRAMS / "survive_steps.py"), plan], clients, options=resilient(len(clients)))
+@pytest.mark.parametrize(
+    ("clients", "plan", "left"), STEPS, ids=lambda value: str(value).replace(" ", "")
+)
+def test_the_others_go_on(
+    run_job: Callable[..., Any], clients: list[str], plan: str, left: list[int]
+) -> None:
+    job = run_job(
+        [str(PROGRAMS / "survive_steps.py"), plan],
+        clients,
+        options=resilient(len(clients)),
+    )
     total = sum(rank + 1 for rank in left)
     expected = sorted(f"left {rank} {len(left)} {total}" for rank in left)
-    assert sorted(line for line in job.out.splitlines() if line.startswith("left ")) == expected, str(job)
+    assert (
+        sorted(line for line in job.out.splitlines() if line.startswith("left "))
+        == expected
+    ), str(job)
     assert job.server.code == 0, str(job)
     assert "the job goes on without" in job.server.err
 
@@ -59,38 +70,72 @@ CALLS = [
         "waitall",
         "probe",
     ),
-    *("probe_any", "barrier", "bcast", "ibarrier", "dup", "split", "persistent", "pending", "after"),
+    *(
+        "probe_any",
+        "barrier",
+        "bcast",
+        "ibarrier",
+        "dup",
+        "split",
+        "persistent",
+        "pending",
+        "after",
+    ),
 ]
-LAYOUTS = (["pure:1", "pure:1"], ["pure:2"], ["pure:1", "pure:2"], ["mpich:2", "pure:1"])
+LAYOUTS = (
+    ["pure:1", "pure:1"],
+    ["pure:2"],
+    ["pure:1", "pure:2"],
+    ["mpich:2", "pure:1"],
+)
 
 
 @pytest.mark.parametrize(
     ("call", "clients"),
     [
         pytest.param(
-            call, clients, id=f"{call}-{','.join(clients)}", marks=[] if i % len(LAYOUTS) == j else pytest.mark.proof
+            call,
+            clients,
+            id=f"{call}-{','.join(clients)}",
+            marks=[] if i % len(LAYOUTS) == j else pytest.mark.proof,
         )
         for i, call in enumerate(CALLS)
         for j, clients in enumerate(LAYOUTS)
     ],
 )
-def test_calls_that_need_the_lost(run_job: Callable[..., Any], call: str, clients: list[str]) -> None:
-    job = run_job([str(PROGRAMS / "survive_calls.py"), call], clients, options=resilient(len(clients)))
+def test_calls_that_need_the_lost(
+    run_job: Callable[..., Any], call: str, clients: list[str]
+) -> None:
+    job = run_job(
+        [str(PROGRAMS / "survive_calls.py"), call],
+        clients,
+        options=resilient(len(clients)),
+    )
     size = sum(int(client.partition(":")[2]) for client in clients)
     words = " ".join(EXPECTED.get(call) or [FAILED])
     expected = [f"rank {rank} {words}" for rank in range(size - 1)]
-    assert sorted(line for line in job.out.splitlines() if line.startswith("rank ")) == expected, str(job)
+    assert (
+        sorted(line for line in job.out.splitlines() if line.startswith("rank "))
+        == expected
+    ), str(job)
     assert job.server.code == 0, str(job)
 
 
 def test_the_example(run_job: Callable[..., Any]) -> None:
     program = Path(__file__).parents[4] / "examples" / "survive.py"
-    job = run_job([str(program), "1", "4"], ["pure:1", "pure:1", "pure:1"], options=resilient(3))
-    assert job.out == f"the squares of 10000 numbers add up to {sum(n * n for n in range(10000))}\n", str(job)
+    job = run_job(
+        [str(program), "1", "4"], ["pure:1", "pure:1", "pure:1"], options=resilient(3)
+    )
+    assert (
+        job.out
+        == f"the squares of 10000 numbers add up to {sum(n * n for n in range(10000))}\n"
+    ), str(job)
 
 
 def test_without_the_option_a_loss_ends_the_job(run_job: Callable[..., Any]) -> None:
-    job = run_job([str(PROGRAMS / "survive_steps.py"), "1@7"], ["pure:1", "pure:1", "pure:1"])
+    job = run_job(
+        [str(PROGRAMS / "survive_steps.py"), "1@7"], ["pure:1", "pure:1", "pure:1"]
+    )
     assert job.codes == [137] * 4, str(job)
     assert "left" not in job.out
 
@@ -104,17 +149,37 @@ def test_abort_ends_a_resilient_job(run_job: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "server", "sentence"),
     [
-        ({0: RESILIENT}, [], "--resilient needs all clients of ours, each with --resilient"),
-        ({0: RESILIENT, 1: ["--impi-version", "0.0"]}, [], "none with --impi-version 0.0"),
-        ({}, RESILIENT, "the server was started with --resilient, and not all clients were"),
+        (
+            {0: RESILIENT},
+            [],
+            "--resilient needs all clients of ours, each with --resilient",
+        ),
+        (
+            {0: RESILIENT, 1: ["--impi-version", "0.0"]},
+            [],
+            "none with --impi-version 0.0",
+        ),
+        (
+            {},
+            RESILIENT,
+            "the server was started with --resilient, and not all clients were",
+        ),
         ({0: [*RESILIENT, "--hosts", "node"]}, [], "leave out --hosts node"),
     ],
 )
 def test_who_lacks_it_is_told(
-    run_job: Callable[..., Any], options: dict[int, list[str]], server: list[str], sentence: str
+    run_job: Callable[..., Any],
+    options: dict[int, list[str]],
+    server: list[str],
+    sentence: str,
 ) -> None:
     code = "from mpi4py import MPI; print('began')"
-    job = run_job(["python3", "-c", code], ["pure:1", "pure:1"], options=options, server_options=server)
+    job = run_job(
+        ["python3", "-c", code],
+        ["pure:1", "pure:1"],
+        options=options,
+        server_options=server,
+    )
     assert all(job.codes), str(job)
     assert sentence in job.server.err, str(job)
     assert "began" not in job.out
@@ -128,9 +193,18 @@ def test_calls_of_a_job_with_0_0(run_job: Callable[..., Any]) -> None:
         " try: call()\n"
         " except MPI.Exception as e: print(e)\n"
     )
-    job = run_job(["python3", "-c", code], ["pure:1", "pure:1"], options={1: ["--impi-version", "0.0"]})
+    job = run_job(
+        ["python3", "-c", code],
+        ["pure:1", "pure:1"],
+        options={1: ["--impi-version", "0.0"]},
+    )
     assert job.codes == [0, 0, 0], str(job)
-    assert job.out.count("needs a version of ours at all clients, and one of this job offers IMPI 0.0 only") == 6
+    assert (
+        job.out.count(
+            "needs a version of ours at all clients, and one of this job offers IMPI 0.0 only"
+        )
+        == 6
+    )
 
 
 REVOKED = """
@@ -149,7 +223,9 @@ else:
 
 
 @pytest.mark.parametrize("client", ["pure:2", "mpich:2"])
-def test_a_proc_of_the_same_client_ends_a_wait(run_job: Callable[..., Any], tmp_path: Path, client: str) -> None:
+def test_a_proc_of_the_same_client_ends_a_wait(
+    run_job: Callable[..., Any], tmp_path: Path, client: str
+) -> None:
     """It waits for a message of another communicator than the one by which the news come."""
     program = tmp_path / "revoked.py"
     program.write_text(REVOKED)

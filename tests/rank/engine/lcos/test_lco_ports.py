@@ -24,7 +24,9 @@ MOST = 1024
 def wait(engine: Engine, context: LcoContext, size: int) -> tuple[int, bytes]:
     """Receive a message; return its tag and octets."""
     place = bytearray(size)
-    operation = engine.receive(context, ANY_SOURCE, ANY_TAG, DirectTarget(memoryview(place)))
+    operation = engine.receive(
+        context, ANY_SOURCE, ANY_TAG, DirectTarget(memoryview(place))
+    )
     engine.turns.wait_for(operation)
     assert operation.message is not None and operation.message.source == 0
     return operation.message.tag, bytes(place[: operation.message.nbytes])
@@ -46,7 +48,10 @@ def connected(engine: Engine) -> tuple[Traffic, LcoContext, LcoContext]:
 def test_messages_by_port_by_packet_and_apart_keep_their_order(seed: int) -> None:
     chance = random.Random(seed)
     sizes = [0, 1, 8, MOST - 1, MOST, MOST + 1, 4 * MOST, INLINE, INLINE + 1]
-    plan = [(chance.choice(sizes), chance.random() < 0.2, chance.randrange(6)) for _ in range(200)]
+    plan = [
+        (chance.choice(sizes), chance.random() < 0.2, chance.randrange(6))
+        for _ in range(200)
+    ]
 
     def program(engine: Engine) -> None:
         _, receiver, out = connected(engine)
@@ -57,14 +62,25 @@ def test_messages_by_port_by_packet_and_apart_keep_their_order(seed: int) -> Non
 
         def receive() -> None:
             nonlocal came
-            assert wait(engine, receiver, INLINE + 1) == (came, bytes([came % 251]) * plan[came][0])
+            assert wait(engine, receiver, INLINE + 1) == (
+                came,
+                bytes([came % 251]) * plan[came][0],
+            )
             came += 1
 
         for tag, (size, synchronous, most) in enumerate(plan):
             while len(sent) - came > most:
                 receive()
             ways.add(size <= slot.reach and not synchronous and not slot.waiting)
-            sent.append(engine.send(out, 0, tag, OctetSource(bytes([tag % 251]) * size), synchronous=synchronous))
+            sent.append(
+                engine.send(
+                    out,
+                    0,
+                    tag,
+                    OctetSource(bytes([tag % 251]) * size),
+                    synchronous=synchronous,
+                )
+            )
         while came < len(plan):
             receive()
         for operation in sent:
@@ -83,12 +99,16 @@ def test_who_is_freed_tells_how_many_were_received_and_drops_the_rest() -> None:
         for tag in range(3):
             engine.send(out, 0, tag, OctetSource(b"x"))
         assert slot.short is not None
-        engine.turns.wait(lambda: slot.short is not None and slot.short(3, memoryview(b"y"), 0))  # there is credit
+        # There is credit
+        engine.turns.wait(
+            lambda: slot.short is not None and slot.short(3, memoryview(b"y"), 0)
+        )
         slot.sent += 1
         for tag in range(2):
             assert wait(engine, receiver, 1) == (tag, b"x")
         (attached,) = receiver.lco.attached
-        engine.turns.wait(lambda: attached.taken == 4)  # all are here, two of them not received
+        # All are here, two of them not received
+        engine.turns.wait(lambda: attached.taken == 4)
         one.free(receiver)
         assert not engine.matching._unmatched
         assert not [cid for cid in engine.matching.contexts if cid >= _PORTS]
@@ -109,7 +129,9 @@ def test_what_comes_for_a_port_that_is_gone_or_anothers_is_dropped() -> None:
         (slot,) = out.lco.send_slots
         other = 1 - engine.rank
         for cid in (_cid(engine.rank, slot.number + 7), _cid(other, slot.number)):
-            engine.ways.transfer.send(other, cid=cid, tag=0, lsrank=0, views=[memoryview(b"forged")])
+            engine.ways.transfer.send(
+                other, cid=cid, tag=0, lsrank=0, views=[memoryview(b"forged")]
+            )
             engine.ways.channels.flush(other)
         engine.send(out, 0, 1, OctetSource(b"lawful"))
         assert wait(engine, receiver, 6) == (1, b"lawful")

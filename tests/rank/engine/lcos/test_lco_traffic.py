@@ -29,7 +29,13 @@ def test_a_ring_of_channels(clients: list[int], first: str) -> None:
             one.add_receive_slots(receiver, 1)
         out = channel_to(one, engine, (engine.rank + 1) % n, receiver)
         sending = [
-            engine.send(out, 0, tag, OctetSource(bytes([engine.rank]) * size), synchronous=tag % 2 == 1)
+            engine.send(
+                out,
+                0,
+                tag,
+                OctetSource(bytes([engine.rank]) * size),
+                synchronous=tag % 2 == 1,
+            )
             for tag, size in enumerate(sizes)
         ]
         if first == "send":
@@ -37,7 +43,9 @@ def test_a_ring_of_channels(clients: list[int], first: str) -> None:
         came = []
         for tag, size in enumerate(sizes):
             place = bytearray(size)
-            operation = engine.receive(receiver, ANY_SOURCE, ANY_TAG, DirectTarget(memoryview(place)))
+            operation = engine.receive(
+                receiver, ANY_SOURCE, ANY_TAG, DirectTarget(memoryview(place))
+            )
             engine.turns.wait_for(operation)
             assert operation.message is not None
             assert (operation.message.source, operation.message.tag) == (0, tag)
@@ -77,7 +85,9 @@ def test_a_packet_that_is_none_is_the_peers_fault() -> None:
         one = traffic(engine)
         letter = one._expect(0)
         letter.landing(3, external=False)
-        with pytest.raises(PeerError, match="rank 0: 3 octets are too few for a packet between LCOs"):
+        with pytest.raises(
+            PeerError, match="rank 0: 3 octets are too few for a packet between LCOs"
+        ):
             letter.finish(3, 0, external=False)
 
     run_job(make_job([1]), program)

@@ -18,7 +18,13 @@ def nested(inner: st.SearchStrategy[TypeMap]) -> st.SearchStrategy[TypeMap]:
     counts = st.integers(1, 4)
     return st.one_of(
         st.builds(lambda t, n: derive.contiguous(n, t), inner, counts),
-        st.builds(lambda t, n, b, s: derive.hvector(n, b, s * 64, t), inner, counts, counts, st.integers(-3, 3)),
+        st.builds(
+            lambda t, n, b, s: derive.hvector(n, b, s * 64, t),
+            inner,
+            counts,
+            counts,
+            st.integers(-3, 3),
+        ),
     )
 
 
@@ -29,11 +35,31 @@ DERIVED = st.recursive(NAMES.map(lambda name: NAMED[name]), nested, max_leaves=4
     st.integers(0, 7), st.integers(0, 255), st.sampled_from(sorted(OPS)), DERIVED, st.integers(-(2**63), 2**63 - 1),
     st.integers(0, 2**40), st.binary(),
 )  # fmt: skip
-def test_round_trip(kind: int, flags: int, op: str, typemap: TypeMap, offset: int, count: int, data: bytes) -> None:
-    head, rest = wire.decode(wire.encode(kind, flags, op, typemap, offset, count) + data)
-    assert (head.kind, head.flags, head.op, head.offset, head.count) == (kind, flags, op, offset, count)
+def test_round_trip(
+    kind: int,
+    flags: int,
+    op: str,
+    typemap: TypeMap,
+    offset: int,
+    count: int,
+    data: bytes,
+) -> None:
+    head, rest = wire.decode(
+        wire.encode(kind, flags, op, typemap, offset, count) + data
+    )
+    assert (head.kind, head.flags, head.op, head.offset, head.count) == (
+        kind,
+        flags,
+        op,
+        offset,
+        count,
+    )
     assert bytes(rest) == data
-    assert (head.typemap.runs, head.typemap.lb, head.typemap.extent) == (typemap.runs, typemap.lb, typemap.extent)
+    assert (head.typemap.runs, head.typemap.lb, head.typemap.extent) == (
+        typemap.runs,
+        typemap.lb,
+        typemap.extent,
+    )
     assert head.typemap.sizes == typemap.sizes
     if typemap.name:
         assert head.typemap is typemap

@@ -21,7 +21,9 @@ def test_an_exclusive_lock_waits_for_shared_ones_and_is_not_overtaken() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans())))
-def test_holders_exclude_each_other_and_nobody_is_forgotten(steps: list[tuple[int, bool]]) -> None:
+def test_holders_exclude_each_other_and_nobody_is_forgotten(
+    steps: list[tuple[int, bool]],
+) -> None:
     locks = Locks()
     held: dict[int, bool] = {}
     waiting: dict[int, bool] = {}

@@ -70,19 +70,32 @@ def meet():
 
 def the_world_is_the_client():
     assert size == int(join["size"]) and rank in range(size)
-    assert len(set(vendor.allgather(f"{socket.gethostname()} {os.getpid()}".encode()))) == size
+    assert (
+        len(set(vendor.allgather(f"{socket.gethostname()} {os.getpid()}".encode())))
+        == size
+    )
 
 
 def allgather_of_unequal_lengths():
-    for lengths in ([0] * size, [r * 1000 for r in range(size)], [5 - r for r in range(size)]):
-        assert vendor.allgather(bytes([rank]) * lengths[rank]) == [bytes([r]) * lengths[r] for r in range(size)]
+    for lengths in (
+        [0] * size,
+        [r * 1000 for r in range(size)],
+        [5 - r for r in range(size)],
+    ):
+        assert vendor.allgather(bytes([rank]) * lengths[rank]) == [
+            bytes([r]) * lengths[r] for r in range(size)
+        ]
 
 
 def allgather_does_not_meet_messages():
     pending = send((rank + 1) % size, 7, b"before")
     assert vendor.allgather(b"%d" % rank) == [b"%d" % r for r in range(size)]
     arrival = next_arrival()
-    assert (arrival.source, arrival.tag, take(arrival)) == ((rank - 1) % size, 7, b"before")
+    assert (arrival.source, arrival.tag, take(arrival)) == (
+        (rank - 1) % size,
+        7,
+        b"before",
+    )
     done(pending)
 
 
@@ -108,7 +121,10 @@ def order_of_each_source():
 
 def receives_may_end_later():
     """Several arrivals are taken off the queue before the first of them is received."""
-    pendings = [send((rank + 1) % size, tag, bytes([tag]) * n) for tag, n in ((1, 10), (2, 100_000), (3, 0))]
+    pendings = [
+        send((rank + 1) % size, tag, bytes([tag]) * n)
+        for tag, n in ((1, 10), (2, 100_000), (3, 0))
+    ]
     arrivals = [next_arrival() for _ in range(3)]
     assert [a.tag for a in arrivals] == [1, 2, 3]
     for arrival in reversed(arrivals):
@@ -119,7 +135,9 @@ def receives_may_end_later():
 def any_source_brings_all():
     if rank == 0:
         seen = [next_arrival() for _ in range(50 * (size - 1))]
-        assert sorted((a.source, a.tag) for a in seen) == sorted((r, t) for r in range(1, size) for t in range(50))
+        assert sorted((a.source, a.tag) for a in seen) == sorted(
+            (r, t) for r in range(1, size) for t in range(50)
+        )
         for arrival in seen:
             assert take(arrival) == b"%d %d" % (arrival.source, arrival.tag)
     else:
@@ -147,8 +165,16 @@ def collectives_of_its_own():
             done(
                 own.barrier(),
                 own.bcast(memoryview(spread), root),
-                own.gather(memoryview(pieces[rank]), memoryview(gathered) if rank == root else None, root),
-                own.scatter(memoryview(whole) if rank == root else None, memoryview(handed), root),
+                own.gather(
+                    memoryview(pieces[rank]),
+                    memoryview(gathered) if rank == root else None,
+                    root,
+                ),
+                own.scatter(
+                    memoryview(whole) if rank == root else None,
+                    memoryview(handed),
+                    root,
+                ),
                 own.allgather(memoryview(pieces[rank]), memoryview(shared)),
                 own.alltoall(memoryview(whole), memoryview(turned)),
             )
@@ -165,23 +191,34 @@ def reductions_of_its_own():
         return
     for element in sorted(REDUCIBLE):
         for op in sorted(REDUCTIONS):
-            if element[0] in "fc" and (op[0] in "LB" or (element[0] == "c" and op in ("MIN", "MAX"))):
+            if element[0] in "fc" and (
+                op[0] in "LB" or (element[0] == "c" and op in ("MIN", "MAX"))
+            ):
                 continue  # not defined by MPI
-            mine, all_of = numpy.full(3, rank + 1, element), numpy.arange(1, size + 1).astype(element)
+            mine, all_of = (
+                numpy.full(3, rank + 1, element),
+                numpy.arange(1, size + 1).astype(element),
+            )
             expected = numpy.full(3, REDUCE[op](all_of), element)
             everywhere, at_root = numpy.zeros(3, element), numpy.zeros(3, element)
             root = size - 1
             data = mine.data.cast("B")
             done(
                 own.allreduce(data, everywhere.data.cast("B"), element, op),
-                own.reduce(data, at_root.data.cast("B") if rank == root else None, element, op, root),
+                own.reduce(
+                    data,
+                    at_root.data.cast("B") if rank == root else None,
+                    element,
+                    op,
+                    root,
+                ),
             )
             assert (everywhere == expected).all(), (element, op, everywhere, expected)
             assert (at_root == (expected if rank == root else 0)).all(), (element, op)
 
 
 def collectives_of_a_subset():
-    """Of a communicator of some, in another order; and of its duplicate."""
+    """Return a communicator of some ranks, in another order; and its duplicate."""
     if size < 2 or world.collectives is None:
         return
     ranks = list(range(size))[::-1]
@@ -274,8 +311,15 @@ def thousand_messages():
 
 def tags_up_to_the_limit():
     assert vendor.tag_ub // 2 >= 32767  # 3.9: a job's limit is half of it
-    pendings = [send(rank, tag, b"") for tag in (0, 32767, 2 * 32767 + 1, vendor.tag_ub)]
-    assert [next_arrival().tag for _ in pendings] == [0, 32767, 65535, vendor.tag_ub] or not pendings
+    pendings = [
+        send(rank, tag, b"") for tag in (0, 32767, 2 * 32767 + 1, vendor.tag_ub)
+    ]
+    assert [next_arrival().tag for _ in pendings] == [
+        0,
+        32767,
+        65535,
+        vendor.tag_ub,
+    ] or not pendings
 
 
 def subset_in_another_order():
@@ -315,10 +359,16 @@ def duplicates():
     done(*(pending for _, pending in started))
     for comm, _ in started:
         assert (comm.rank, comm.size) == (reverse.rank, reverse.size)
-    sent = [send((reverse.rank + 1) % size, 5, bytes([i]), comm) for i, (comm, _) in enumerate(started)]
+    sent = [
+        send((reverse.rank + 1) % size, 5, bytes([i]), comm)
+        for i, (comm, _) in enumerate(started)
+    ]
     for i, (comm, _) in reversed(list(enumerate(started))):
         arrival = next_arrival(comm)
-        assert (arrival.source, take(arrival)) == ((reverse.rank - 1) % size, bytes([i]))
+        assert (arrival.source, take(arrival)) == (
+            (reverse.rank - 1) % size,
+            bytes([i]),
+        )
     done(*sent)
     assert reverse.improbe() is None
     meet()
@@ -338,7 +388,10 @@ def large_context_ids():
 def messages_are_counted():
     before = vendor.messages
     pendings = [
-        send(dest, 0, b"x" * n, sync=sync) for dest in range(size) for n in (0, 100_000) for sync in (False, True)
+        send(dest, 0, b"x" * n, sync=sync)
+        for dest in range(size)
+        for n in (0, 100_000)
+        for sync in (False, True)
     ]
     assert vendor.messages - before == 4 * size
     for _ in range(4 * size):
@@ -350,7 +403,10 @@ def messages_are_counted():
 def it_says_what_it_is():
     assert vendor.name == join["vendor"]
     told = vendor.describe()
-    assert all(isinstance(key, str) and isinstance(value, str) and value for key, value in told.items())
+    assert all(
+        isinstance(key, str) and isinstance(value, str) and value
+        for key, value in told.items()
+    )
     marks = {"pure": "impi", "mpich": "MPICH", "openmpi": "Open MPI"}
     assert marks[vendor.name] in told["library"]
     if vendor.name != "pure":
@@ -369,7 +425,10 @@ def main():
             wrong = ""
         except BaseException:
             wrong = traceback.format_exc()
-        print(json.dumps({"check": check.__name__, "rank": rank, "wrong": wrong}), flush=True)
+        print(
+            json.dumps({"check": check.__name__, "rank": rank, "wrong": wrong}),
+            flush=True,
+        )
         if wrong:
             vendor.abort(1)
     vendor.finalize()

@@ -11,6 +11,15 @@ from impi.rank.vendors import load
 join = claim()
 assert join is not None
 try:
-    load({**join, **({"vendor": "openmpi", "library": "Open MPI"} if "VENDOR" in os.environ else {})})
+    load(
+        {
+            **join,
+            **(
+                {"vendor": "openmpi", "library": "Open MPI"}
+                if "VENDOR" in os.environ
+                else {}
+            ),
+        }
+    )
 except LaunchError as error:
     print(error, flush=True)

@@ -1,4 +1,4 @@
-"""What the forms of user data are held against."""
+"""The references for the forms of user data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ PURE = ("pure", "pure")
 
 
 def test_libraries_take_no_part() -> None:
-    assert [*derived(("pure", "mpich"), Effort()), *native(("mpich", "mpich"), Effort())] == []
+    assert [
+        *derived(("pure", "mpich"), Effort()),
+        *native(("mpich", "mpich"), Effort()),
+    ] == []
 
 
 def test_vectors_in_place_are_held_against_packed_ones() -> None:
@@ -21,7 +24,10 @@ def test_vectors_in_place_are_held_against_packed_ones() -> None:
         assert experiment.ours.argv == packed.argv
         assert experiment.ours.environ == (("IMPI_ZERO_COPY", "0"),)
         assert packed.title.endswith(", packed")
-        bound = {line.key.rpartition("/")[2]: line.bound is not None for line in experiment.lines}
+        bound = {
+            line.key.rpartition("/")[2]: line.bound is not None
+            for line in experiment.lines
+        }
         assert bound == {block: int(block) >= 2048 for block in bound}
         blocks = experiment.ours.argv[experiment.ours.argv.index("--blocks") + 1]
         assert blocks.split(",") == list(bound)
@@ -32,4 +38,7 @@ def test_native_numbers_are_held_against_external32() -> None:
     [reference] = experiment.references
     assert isinstance(reference, Imp)
     assert reference.options == ("--external32",)
-    assert [(line.size, line.bound is not None) for line in experiment.lines] == [(64, False), (1 << 24, True)]
+    assert [(line.size, line.bound is not None) for line in experiment.lines] == [
+        (64, False),
+        (1 << 24, True),
+    ]

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import pytest
 
-from impi.tools.bench.measures.effort import COLLECTIVES, LONG, Effort, across, against, calls, own
+from impi.tools.bench.measures.effort import (
+    COLLECTIVES,
+    LONG,
+    Effort,
+    across,
+    against,
+    calls,
+    own,
+)
 from impi.tools.bench.timed_jobs import Alone
 
 
 def test_a_quick_run_does_a_tenth_but_at_least_twice() -> None:
     argv = Effort(quick=True).program("p.py", iterations=500, skip=5)
     assert argv == ("p.py", "--json", "--iterations", "50", "--skip", "2")
-    assert Effort().raw("rate", iterations=500, skip=5).argv == ("rate", "--iterations", "500", "--skip", "5")
+    assert Effort().raw("rate", iterations=500, skip=5).argv == (
+        "rate",
+        "--iterations",
+        "500",
+        "--skip",
+        "5",
+    )
 
 
 @pytest.mark.parametrize(("procs", "pinned"), [(2, ("--pin", "4,5")), (3, ())])
-def test_ranks_are_pinned_only_where_each_has_a_core(procs: int, pinned: tuple[str, ...]) -> None:
-    assert Effort(cores=(4, 5)).program("p.py", iterations=20, skip=20, procs=procs)[6:] == pinned
+def test_ranks_are_pinned_only_where_each_has_a_core(
+    procs: int, pinned: tuple[str, ...]
+) -> None:
+    assert (
+        Effort(cores=(4, 5)).program("p.py", iterations=20, skip=20, procs=procs)[6:]
+        == pinned
+    )
 
 
 def test_the_users_sizes_take_the_place_of_the_measures_own() -> None:

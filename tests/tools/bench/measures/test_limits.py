@@ -17,27 +17,37 @@ VENDORS = ["pure", "mpich", "openmpi"]
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def lines_of(effort: Effort = Effort(), names: tuple[str, ...] = IN_ONE_JOB) -> list[tuple[Experiment, Line, str]]:
+def lines_of(
+    effort: Effort = Effort(), names: tuple[str, ...] = IN_ONE_JOB
+) -> list[tuple[Experiment, Line, str]]:
     """Experiments, their lines, and the title of each line's reference."""
     return [
-        (experiment, line, experiment.references[line.references[0]].title if line.references else "")
+        (
+            experiment,
+            line,
+            experiment.references[line.references[0]].title if line.references else "",
+        )
         for experiment in experiments(names, VENDORS, effort)
         for line in experiment.lines
     ]
 
 
 def bound(measure: str, variant: str, size: int, against: str) -> set[str]:
-    """Of all pairs of vendors; an empty text where there is none."""
+    """The bounds of all pairs of vendors; an empty text where there is none."""
     return {
         str(line.bound or "")
         for _, line, title in lines_of()
-        if (line.measure, line.variant, line.size) == (measure, variant, size) and title.startswith(against)
+        if (line.measure, line.variant, line.size) == (measure, variant, size)
+        and title.startswith(against)
     }
 
 
 @pytest.mark.parametrize(
     ("variant", "bounds"),
-    [("Python, 1+1", ("<= 1.6 x",) * 3 + ("<= 1.2 x",)), ("C, 1+1", ("<= 1.4 x", "<= 1.6 x", "<= 1.6 x", "<= 1.2 x"))],
+    [
+        ("Python, 1+1", ("<= 1.6 x",) * 3 + ("<= 1.2 x",)),
+        ("C, 1+1", ("<= 1.4 x", "<= 1.6 x", "<= 1.6 x", "<= 1.2 x")),
+    ],
 )
 def test_messages_beside_mpich(variant: str, bounds: tuple[str, ...]) -> None:
     for size, expected in zip((8, 16 * KIB, 64 * KIB, MIB), bounds, strict=True):
@@ -52,7 +62,9 @@ def test_rates_beside_sockets() -> None:
 
 @pytest.mark.parametrize("language", ["Python", "C"])
 def test_collectives_beside_mpich(language: str) -> None:
-    for name, (size, expected) in product(CALLS[1:], {8: 3, KIB: 3, 64 * KIB: 2, MIB: 1.5}.items()):
+    for name, (size, expected) in product(
+        CALLS[1:], {8: 3, KIB: 3, 64 * KIB: 2, MIB: 1.5}.items()
+    ):
         assert bound(name, f"{language}, 1+1", size, "mpich") == {f"<= {expected:g} x"}
         assert bound(name, f"{language}, 2+2", size, "mpich") == {"<= 2.5 x"}
     assert bound("Barrier", f"{language}, 1+1", 0, "mpich") == {"<= 3 x"}
@@ -60,20 +72,29 @@ def test_collectives_beside_mpich(language: str) -> None:
 
 
 def test_programs_in_c_are_as_fast_as_those_in_python() -> None:
-    beside = [(line.measure, str(line.bound)) for _, line, title in lines_of() if title.startswith("IMPI")]
+    beside = [
+        (line.measure, str(line.bound))
+        for _, line, title in lines_of()
+        if title.startswith("IMPI")
+    ]
     assert {text for name, text in beside if name != "rate"} == {"<= 1 x"}
     assert {text for name, text in beside if name == "rate"} == {">= 1 x"}
     assert {name for name, _ in beside} == {"latency", "rate", *CALLS}
 
 
 def test_the_start_of_pure_ranks_has_a_bound_of_its_own() -> None:
-    bounds = {experiment.vendors: str(line.bound) for experiment, line, _ in lines_of(names=("startup",))}
+    bounds = {
+        experiment.vendors: str(line.bound)
+        for experiment, line, _ in lines_of(names=("startup",))
+    }
     assert bounds.pop("pure+pure") == "<= 1.3 x"
     assert set(bounds.values()) == {"<= 1.6 x"}
 
 
 def test_tuned_runs_have_their_own_bounds() -> None:
-    tuned = lines_of(Effort(data="bytearray", spin_s=1.0, cores=(0, 1), languages=("python",)))
+    tuned = lines_of(
+        Effort(data="bytearray", spin_s=1.0, cores=(0, 1), languages=("python",))
+    )
     found = {
         (line.measure, title, experiment.vendors): str(line.bound)
         for experiment, line, title in tuned
@@ -88,10 +109,17 @@ def test_tuned_runs_have_their_own_bounds() -> None:
 def test_each_limit_is_about_a_row_and_is_a_bound() -> None:
     everything = [
         (experiment, line)
-        for effort in (Effort(), Effort(data="bytearray", spin_s=1.0, cores=(0, 1), languages=("python",)))
-        for experiment in experiments([name for name in MEASURES if name != "osu"], VENDORS, effort)
+        for effort in (
+            Effort(),
+            Effort(data="bytearray", spin_s=1.0, cores=(0, 1), languages=("python",)),
+        )
+        for experiment in experiments(
+            [name for name in MEASURES if name != "osu"], VENDORS, effort
+        )
         for line in experiment.lines
     ]
     for limit in LIMITS:
         assert str(bound_from(limit.bound)) == limit.bound
-        assert any(limit.fits(*both) for both in everything), f"{limit} is about nothing"
+        assert any(limit.fits(*both) for both in everything), (
+            f"{limit} is about nothing"
+        )

@@ -34,26 +34,43 @@ def test_tables_become_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_each_program_is_held_against_each_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_program_is_held_against_each_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(osu, "fetch", lambda: tmp_path)
     found = list(osu.osu(["pure", "mpich", "openmpi"], Effort()))
     assert len(found) == 6 * len(osu.PROGRAMS)
     for one in found:
-        assert [job.title for job in one.references] == ["mpich's own TCP", "openmpi's own TCP"]
+        assert [job.title for job in one.references] == [
+            "mpich's own TCP",
+            "openmpi's own TCP",
+        ]
         assert {line.references for line in one.lines} == {(0,), (1,)}
-    assert {line.better for one in found for line in one.lines if line.measure in {"osu_bw", "osu_bibw"}} == {"higher"}
+    assert {
+        line.better
+        for one in found
+        for line in one.lines
+        if line.measure in {"osu_bw", "osu_bibw"}
+    } == {"higher"}
 
 
-def test_the_package_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_fetched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Sequence[str]] = []
 
     def pip(argv: Sequence[str], **_: object) -> None:
         asked.append(argv)
-        package = next(word for word in argv if word.startswith("mpi4py==")).replace("==", "-")
+        package = next(word for word in argv if word.startswith("mpi4py==")).replace(
+            "==", "-"
+        )
         demo = tmp_path / "source" / package / "demo"
         demo.mkdir(parents=True)
         archive = tmp_path / "cache" / f"{package}.tar.gz"
-        subprocess_run(["tar", "-czf", str(archive), "-C", str(tmp_path / "source"), package], check=True)
+        subprocess_run(
+            ["tar", "-czf", str(archive), "-C", str(tmp_path / "source"), package],
+            check=True,
+        )
 
     subprocess_run = subprocess.run
     monkeypatch.setenv("IMPI_CACHE", str(tmp_path / "cache"))
@@ -63,11 +80,15 @@ def test_the_package_is_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(asked) == 1
 
 
-def test_a_package_that_cannot_be_fetched_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_cannot_be_fetched_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def pip(argv: Sequence[str], **_: object) -> None:
         raise subprocess.CalledProcessError(1, argv)
 
     monkeypatch.setenv("IMPI_CACHE", str(tmp_path))
     monkeypatch.setattr("impi.tools.bench.measures.osu.subprocess.run", pip)
-    with pytest.raises(LaunchError, match=r"the source package of mpi4py-.* could not be fetched"):
+    with pytest.raises(
+        LaunchError, match=r"the source package of mpi4py-.* could not be fetched"
+    ):
         osu.fetch()

@@ -13,7 +13,10 @@ from impi.tools.bench.measures.limits import limited
 def bounded(experiment: Experiment) -> dict[tuple[int, str], str]:
     """The bounds by size and reference."""
     return {
-        (line.size, " ".join(experiment.references[number].title for number in line.references)): str(line.bound)
+        (
+            line.size,
+            " ".join(experiment.references[number].title for number in line.references),
+        ): str(line.bound)
         for line in limited(experiment).lines
         if line.bound
     }
@@ -27,7 +30,10 @@ def test_the_reference_of_short_messages_are_plain_sockets() -> None:
 
 
 def test_streams_of_octets_and_of_numbers_have_limits_of_their_own() -> None:
-    found = [bounded(experiment) for experiment in pairs.bandwidth(("pure", "pure"), Effort())]
+    found = [
+        bounded(experiment)
+        for experiment in pairs.bandwidth(("pure", "pure"), Effort())
+    ]
     assert [list(bounds.values()) for bounds in found] == [[">= 0.9 x"], [">= 0.75 x"]]
 
 
@@ -35,9 +41,20 @@ def test_streams_of_octets_and_of_numbers_have_limits_of_their_own() -> None:
 def test_two_procs_of_a_client_need_a_library(measure: object) -> None:
     assert list(measure(("pure", "pure"), Effort())) == []  # type: ignore[operator]
     assert list(measure(("mpich", "pure"), Effort())) == []  # type: ignore[operator]
-    assert all(each.vendors == "mpich" for each in measure(("mpich", "mpich"), Effort()))  # type: ignore[operator]
+    assert all(
+        each.vendors == "mpich"
+        for each in measure(("mpich", "mpich"), Effort())  # type: ignore[operator]
+    )
 
 
 def test_rates_and_bandwidths_are_better_high() -> None:
-    for measure, better in ((pairs.bandwidth, "higher"), (pairs.bidirectional, "higher"), (pairs.blocked, "lower")):
-        assert {line.better for each in measure(("pure", "pure"), Effort()) for line in each.lines} == {better}
+    for measure, better in (
+        (pairs.bandwidth, "higher"),
+        (pairs.bidirectional, "higher"),
+        (pairs.blocked, "lower"),
+    ):
+        assert {
+            line.better
+            for each in measure(("pure", "pure"), Effort())
+            for line in each.lines
+        } == {better}

@@ -25,17 +25,29 @@ def test_a_pair_and_three_clients() -> None:
 def test_what_is_held_against_what() -> None:
     accesses, long, fences = _made("mpich")
     assert [job.title for job in accesses.references] == ["mpich's own TCP"]
-    assert [job.title for job in long.references] == ["plain sockets, blocking", "mpich's own TCP"]
-    bounds = {line.key: str(line.bound) for one in (accesses, long, fences) for line in one.lines if line.bound}
+    assert [job.title for job in long.references] == [
+        "plain sockets, blocking",
+        "mpich's own TCP",
+    ]
+    bounds = {
+        line.key: str(line.bound)
+        for one in (accesses, long, fences)
+        for line in one.lines
+        if line.bound
+    }
     assert bounds == {
         "stream": ">= 0.9 x",
         "flush/1 over round trip": "<= 2.5 trips",
         "get over round trip": "<= 1.5 trips",
         "empty fence over Allreduce": "<= 1 calls",
     }
-    beside = {line.key for line in accesses.lines if line.references and line.unit == "us"}
+    beside = {
+        line.key for line in accesses.lines if line.references and line.unit == "us"
+    }
     assert beside == {
-        f"{kind}/{count}" for kind in ("fence", "start-complete", "lock-unlock", "flush") for count in (1, 100)
+        f"{kind}/{count}"
+        for kind in ("fence", "start-complete", "lock-unlock", "flush")
+        for count in (1, 100)
     } | {"get", "fetch"}
 
 

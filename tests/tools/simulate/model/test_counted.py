@@ -20,7 +20,12 @@ def test_the_counted_packets_are_those_of_the_transfer_machine(
     shape: Shape, limits: Limits, case: Case, kind: Any, data: st.DataObject
 ) -> None:
     case = replace(case, root=data.draw(st.integers(0, shape.size - 1)))
-    real = simulate(shape, limits, case, driver(shape, limits, transport="packets", kind=kind, shared=False))
+    real = simulate(
+        shape,
+        limits,
+        case,
+        driver(shape, limits, transport="packets", kind=kind, shared=False),
+    )
     counted = simulate(shape, limits, case, driver(shape, limits, kind=kind))
     assert facts(real) == facts(counted)
 

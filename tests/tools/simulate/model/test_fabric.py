@@ -14,7 +14,10 @@ from impi.tools.simulate.model.shape import Limits, parse_shape
 
 def test_agents_take_a_turn_at_either_end() -> None:
     shape = parse_shape("1x2+1x2")
-    at = {kind: simulate(shape, Limits(), Case("bcast", 8), driver(shape, kind=kind)).time for kind in HOSTS}
+    at = {
+        kind: simulate(shape, Limits(), Case("bcast", 8), driver(shape, kind=kind)).time
+        for kind in HOSTS
+    }
     assert at["node"] - at["proc"] == 2 * (US + US)  # the way there, and its turn
 
 

@@ -27,13 +27,17 @@ HOP = NET.local.hop(0)
         ("alltoall", Same(Extent(8), 5), Phase(500 + 4 * HOP, 500 + 4 * HOP)),
     ],
 )
-def test_trees_of_five_have_three_levels(what: str, value: object, phase: Phase) -> None:
+def test_trees_of_five_have_three_levels(
+    what: str, value: object, phase: Phase
+) -> None:
     step = Local(what, 0, value)  # type: ignore[arg-type]
     assert phase_times(step, 5, last=500, root=100, network=NET) == phase
 
 
 def test_a_phase_of_one_process_takes_no_time() -> None:
-    assert phase_times(Local("allreduce", 0, Extent(8)), 1, 500, 500, NET) == Phase(500, 500)
+    assert phase_times(Local("allreduce", 0, Extent(8)), 1, 500, 500, NET) == Phase(
+        500, 500
+    )
 
 
 def test_results_are_everybodys_or_the_roots() -> None:

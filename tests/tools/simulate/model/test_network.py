@@ -1,4 +1,4 @@
-"""What a message costs by the parameters of the model."""
+"""The cost of a message by the parameters of the model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from impi.base.units import SECOND
 from impi.tools.simulate.model.network import Tier, wire_time
 
 
-@pytest.mark.parametrize(("octets", "rate", "time"), [(0, 10, 0), (1, 0, 0), (1, SECOND, 1), (3, 2 * SECOND, 2)])
-def test_the_wire_takes_whole_picoseconds_rounded_up(octets: int, rate: int, time: int) -> None:
+@pytest.mark.parametrize(
+    ("octets", "rate", "time"),
+    [(0, 10, 0), (1, 0, 0), (1, SECOND, 1), (3, 2 * SECOND, 2)],
+)
+def test_the_wire_takes_whole_picoseconds_rounded_up(
+    octets: int, rate: int, time: int
+) -> None:
     assert wire_time(octets, rate) == time
 
 

@@ -31,7 +31,9 @@ ANOTHER = "sha256:" + "ab" * 32
 @pytest.fixture(scope="module")
 def client() -> docker.DockerClient:
     if not engine_installed():
-        pytest.skip("no container engine is installed: these tests need one that answers")
+        pytest.skip(
+            "no container engine is installed: these tests need one that answers"
+        )
     return connect()
 
 
@@ -41,18 +43,35 @@ def images(client: docker.DockerClient) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def copies(client: docker.DockerClient, images: dict[str, str]) -> dict[str, dict[str, str]]:
+def copies(
+    client: docker.DockerClient, images: dict[str, str]
+) -> dict[str, dict[str, str]]:
     return Copies(client, slow=True).ensure([images["pure"]])
 
 
 def nameless(client: docker.DockerClient) -> set[str]:
-    return {str(volume.name) for volume in client.volumes.list() if len(str(volume.name)) == 64}
+    return {
+        str(volume.name)
+        for volume in client.volumes.list()
+        if len(str(volume.name)) == 64
+    }
 
 
 @pytest.fixture
-def lab(client: docker.DockerClient, images: dict[str, str], copies: dict[str, dict[str, str]]) -> Iterator[DockerLab]:
+def lab(
+    client: docker.DockerClient,
+    images: dict[str, str],
+    copies: dict[str, dict[str, str]],
+) -> Iterator[DockerLab]:
     plan = LabPlan(
-        access=lease("docker", "copies", ("pure", "pure"), parse_topology("1x1+1x1"), Terms(), images=images),
+        access=lease(
+            "docker",
+            "copies",
+            ("pure", "pure"),
+            parse_topology("1x1+1x1"),
+            Terms(),
+            images=images,
+        ),
         pool=IPv4Network("10.215.0.0/16"),
         publish=False,
         copies=copies,
@@ -68,13 +87,17 @@ def test_a_quick_engine_gets_none(client: docker.DockerClient) -> None:
 
 
 def test_a_volume_for_each_folder_made_once(
-    client: docker.DockerClient, images: dict[str, str], copies: dict[str, dict[str, str]]
+    client: docker.DockerClient,
+    images: dict[str, str],
+    copies: dict[str, dict[str, str]],
 ) -> None:
     mine = copies[images["pure"]]
     assert set(mine) == set(FOLDERS.values())
     made = {name: client.volumes.get(name).attrs["CreatedAt"] for name in mine.values()}
     assert Copies(client, slow=True).ensure([images["pure"]]) == copies
-    assert {name: client.volumes.get(name).attrs["CreatedAt"] for name in mine.values()} == made
+    assert {
+        name: client.volumes.get(name).attrs["CreatedAt"] for name in mine.values()
+    } == made
 
 
 @pytest.fixture
@@ -89,12 +112,17 @@ def own_image(client: docker.DockerClient, images: dict[str, str]) -> Iterator[s
     client.images.remove(str(image.id), force=True)
 
 
-def test_the_copies_of_an_image_that_is_gone_go(client: docker.DockerClient, own_image: str) -> None:
+def test_the_copies_of_an_image_that_is_gone_go(
+    client: docker.DockerClient, own_image: str
+) -> None:
     copies = Copies(client, slow=True)
     mine = copies.ensure([own_image])[own_image]
-    left = client.volumes.create("impilab-copy-abababababab-venv", labels={COPY_LABEL: ANOTHER})
+    left = client.volumes.create(
+        "impilab-copy-abababababab-venv", labels={COPY_LABEL: ANOTHER}
+    )
     copies.ensure([own_image])
-    assert left.name in {v.name for v in client.volumes.list()}  # nothing to be made, nothing to be removed
+    # Nothing to be made, nothing to be removed
+    assert left.name in {v.name for v in client.volumes.list()}
     name = next(iter(mine.values())).rpartition("-")[0] + "-done"
     client.volumes.get(name).remove()
     copies.ensure([own_image])
@@ -109,7 +137,12 @@ def test_a_node_reads_the_same_writes_nothing_and_leaves_nothing(
     files = "find /opt/impi/venv /usr/lib/python3.11 -type f ! -name '*.pyc' -print0"
     listing = f"{files} | sort -z | xargs -0 sha256sum"
     seen = run_on(node, ["sh", "-c", listing]).stdout
-    own = client.containers.run(images["pure"], ["sh", "-c", listing], remove=True, labels={"org.impilab.probe": "x"})
+    own = client.containers.run(
+        images["pure"],
+        ["sh", "-c", listing],
+        remove=True,
+        labels={"org.impilab.probe": "x"},
+    )
     assert seen == own
     assert len(seen) > 10_000
     refused = run_on(node, ["touch", "/opt/impi/venv/mine"])

@@ -1,4 +1,4 @@
-"""What must hold of the images' text, and of a build that fails."""
+"""Rules for the images' text, and a build that fails."""
 
 from __future__ import annotations
 
@@ -26,8 +26,14 @@ def text(name: str) -> str:
 
 def instructions(name: str) -> list[str]:
     """One line each, without comments."""
-    lines = [line for line in text(name).splitlines() if not line.lstrip().startswith("#")]
-    return [line for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines() if line.strip()]
+    lines = [
+        line for line in text(name).splitlines() if not line.lstrip().startswith("#")
+    ]
+    return [
+        line
+        for line in re.sub(r"\\\n\s*", " ", "\n".join(lines)).splitlines()
+        if line.strip()
+    ]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,15 +49,29 @@ def test_python_packages_are_pinned_exactly(name: str) -> None:
             words = command.split()
             if "install" in words and words[0].endswith("pip"):
                 after = words[words.index("install") + 1 :]
-                prefixes = {after[i + 1] for i, word in enumerate(after[:-1]) if word == "--prefix"}
-                packages = [word for word in after if not word.startswith("-") and word not in prefixes]
+                prefixes = {
+                    after[i + 1]
+                    for i, word in enumerate(after[:-1])
+                    if word == "--prefix"
+                }
+                packages = [
+                    word
+                    for word in after
+                    if not word.startswith("-") and word not in prefixes
+                ]
                 assert packages
-                assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package) for package in packages), packages
+                assert all(
+                    re.fullmatch(r"[a-z0-9-]+==[0-9.]+", package)
+                    for package in packages
+                ), packages
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_of_one_machine_and_nothing_for_one_builder(name: str) -> None:
-    assert not re.search(r"https?://|index-url|trusted-host|pip\.conf|--mount|# *syntax|\bADD\b|\bENV\b", text(name))
+    assert not re.search(
+        r"https?://|index-url|trusted-host|pip\.conf|--mount|# *syntax|\bADD\b|\bENV\b",
+        text(name),
+    )
 
 
 def test_pins_agree_with_the_projects() -> None:
@@ -64,7 +84,9 @@ def test_pins_agree_with_the_projects() -> None:
 @pytest.mark.parametrize("vendor", LIBRARIES, ids=lambda each: each.name)
 def test_vendors_have_prefixes_of_their_own(vendor: Manifest) -> None:
     [line] = [line for line in instructions(vendor.name) if "vendor/install" in line]
-    assert line.startswith(f'RUN sh /opt/impi/vendor/install /opt/mpi/{vendor.name} "${{VERSION}}" ')
+    assert line.startswith(
+        f'RUN sh /opt/impi/vendor/install /opt/mpi/{vendor.name} "${{VERSION}}" '
+    )
 
 
 def test_a_tag_changes_with_every_file_and_with_what_is_below() -> None:
@@ -90,5 +112,8 @@ def test_a_failing_build_names_itself_and_shows_its_last_lines(
         file.write("RUN echo last words; exit 9\n")
     monkeypatch.setattr("impi.lab.backends.docker.images.node_images.SHARED", tmp_path)
     monkeypatch.setattr("impi.lab.backends.docker.images.node_images.names", tuple)
-    with pytest.raises(LabError, match=r"(?s)image pure cannot be built.*last words.*returned a non-zero code: 9"):
+    with pytest.raises(
+        LabError,
+        match=r"(?s)image pure cannot be built.*last words.*returned a non-zero code: 9",
+    ):
         Images(backend._client).ensure(["pure"])

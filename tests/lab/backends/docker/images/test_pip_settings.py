@@ -13,7 +13,11 @@ from impi.lab.backends.docker.images.pip_settings import machine_files
 @pytest.fixture
 def nothing(tmp_path: Path) -> dict[str, Path]:
     """Paths of a machine without settings."""
-    return {"system": tmp_path / "pip.conf", "own_certificates": tmp_path / "own", "bundle": tmp_path / "bundle"}
+    return {
+        "system": tmp_path / "pip.conf",
+        "own_certificates": tmp_path / "own",
+        "bundle": tmp_path / "bundle",
+    }
 
 
 def settings(files: dict[str, bytes]) -> dict[str, str]:
@@ -36,9 +40,15 @@ def test_its_certificates_come_along(nothing: dict[str, Path], tmp_path: Path) -
 
 
 def test_variables_win_over_files(nothing: dict[str, Path], tmp_path: Path) -> None:
-    nothing["system"].write_text("[global]\nindex-url = https://files.example/simple\ntimeout = 3\nunknown = 1\n")
+    nothing["system"].write_text(
+        "[global]\nindex-url = https://files.example/simple\ntimeout = 3\nunknown = 1\n"
+    )
     (tmp_path / "ca").write_bytes(b"certificate")
-    environ = {"PIP_INDEX_URL": "https://variable.example/simple", "PIP_CERT": str(tmp_path / "ca"), "HOME": "/nowhere"}
+    environ = {
+        "PIP_INDEX_URL": "https://variable.example/simple",
+        "PIP_CERT": str(tmp_path / "ca"),
+        "HOME": "/nowhere",
+    }
     files = machine_files(environ, **nothing)
     assert files["etc!impilab!certificates.pem"] == b"certificate"
     assert settings(files) == {
@@ -48,7 +58,9 @@ def test_variables_win_over_files(nothing: dict[str, Path], tmp_path: Path) -> N
     }
 
 
-def test_wheels_of_a_folder_come_along(nothing: dict[str, Path], tmp_path: Path) -> None:
+def test_wheels_of_a_folder_come_along(
+    nothing: dict[str, Path], tmp_path: Path
+) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     environ = {"PIP_FIND_LINKS": str(wheels), "HOME": "/nowhere"}
@@ -59,13 +71,18 @@ def test_wheels_of_a_folder_come_along(nothing: dict[str, Path], tmp_path: Path)
     assert settings(files) == {"find-links": "/etc/impilab/wheels"}
 
 
-def test_no_user_and_no_password_gets_into_an_image(nothing: dict[str, Path], tmp_path: Path) -> None:
+def test_no_user_and_no_password_gets_into_an_image(
+    nothing: dict[str, Path], tmp_path: Path
+) -> None:
     nothing["system"].write_text(
         "[global]\nindex-url = https://me:secret@files.example/simple/@scope\n"
         "extra-index-url = https://token@one.example/simple\n    https://two.example/simple\n"
         "proxy = me:secret@proxy.example:3128\n"
     )
-    environ = {"PIP_FIND_LINKS": "https://me:p%40ss@wheels.example/", "HOME": "/nowhere"}
+    environ = {
+        "PIP_FIND_LINKS": "https://me:p%40ss@wheels.example/",
+        "HOME": "/nowhere",
+    }
     files = machine_files(environ, **nothing)
     assert settings(files) == {
         "index-url": "https://files.example/simple/@scope",
@@ -73,4 +90,6 @@ def test_no_user_and_no_password_gets_into_an_image(nothing: dict[str, Path], tm
         "proxy": "proxy.example:3128",
         "find-links": "https://wheels.example/",
     }
-    assert not any(word in files["etc!pip.conf"] for word in (b"secret", b"token", b"p%40ss"))
+    assert not any(
+        word in files["etc!pip.conf"] for word in (b"secret", b"token", b"p%40ss")
+    )

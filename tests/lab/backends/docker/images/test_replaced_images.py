@@ -1,4 +1,4 @@
-"""An image for a build of one's own: a folder on top of the usual image, and what is no build."""
+"""An image for a build of one's own: a folder over the usual image, and folders without a build."""
 
 from __future__ import annotations
 
@@ -30,14 +30,17 @@ def engine(*, loads: bool = True) -> Any:
     def get(name: str) -> None:
         raise ImageNotFound(name)
 
-    said: Any = b"Traceback\nOSError: libx.so: no such file\n"  # octets, whatever the stubs say
+    # Octets, whatever the stubs say
+    said: Any = b"Traceback\nOSError: libx.so: no such file\n"
     lost: Any = None
 
     def run(image: str, argv: list[str], **_: object) -> None:
         if not loads:
             raise ContainerError(lost, 1, argv, image, said)
 
-    return SimpleNamespace(images=SimpleNamespace(get=get), containers=SimpleNamespace(run=run))
+    return SimpleNamespace(
+        images=SimpleNamespace(get=get), containers=SimpleNamespace(run=run)
+    )
 
 
 @pytest.fixture
@@ -55,7 +58,9 @@ def test_a_folder_is_put_where_it_is_here(own: str) -> None:
     assert (image, build.prefix, build.origin) == ("sha256:own", own, own)
     [(name, context, base)] = images.made
     assert (name, base) == ("mpich-build", "sha256:usual")
-    assert f'"{Path(own).parent}"' in context["Dockerfile"].decode(), "folders above it are open to everybody"
+    assert f'"{Path(own).parent}"' in context["Dockerfile"].decode(), (
+        "folders above it are open to everybody"
+    )
 
 
 def test_a_library_that_a_node_cannot_load_is_told(own: str) -> None:
@@ -67,5 +72,7 @@ def test_a_library_that_a_node_cannot_load_is_told(own: str) -> None:
 
 def test_an_image_that_is_not_there_is_the_users_mistake() -> None:
     images: Any = Images()
-    with pytest.raises(UsageError, match=r"^--replace mpich=a/b:1: the engine has no image a/b:1"):
+    with pytest.raises(
+        UsageError, match=r"^--replace mpich=a/b:1: the engine has no image a/b:1"
+    ):
         image_of_build(engine(), images, "mpich", "a/b:1", "")

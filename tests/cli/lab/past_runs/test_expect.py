@@ -40,7 +40,9 @@ def lab(backend, *argv: str) -> int:
     return main(argv, choose=lambda name: backend)
 
 
-def row(cells: str = RING, result: str = "fail", until: str = "2999-01-01", more: str = "") -> str:
+def row(
+    cells: str = RING, result: str = "fail", until: str = "2999-01-01", more: str = ""
+) -> str:
     return f'[[expect]]\ncells = "{cells}"\nresult = "{result}"\nissue = "{ISSUE}"\nuntil = {until}\n{more}\n'
 
 
@@ -60,9 +62,19 @@ def test_what_is_expected_is_totalled_apart(backend, capsys):
     assert value["expectations"] == []
     cell = result_of(RING)
     assert (cell["outcome"], cell["result"]) == ("fail", "xfail")
-    assert cell["expected"] == {"row": 1, "result": "fail", "issue": ISSUE, "until": "2999-01-01"}
+    assert cell["expected"] == {
+        "row": 1,
+        "result": "fail",
+        "issue": ISSUE,
+        "until": "2999-01-01",
+    }
     root = ElementTree.parse("runs/latest/junit.xml").getroot()
-    assert [root.get(k) for k in ("tests", "failures", "errors", "skipped")] == ["4", "0", "0", "1"]
+    assert [root.get(k) for k in ("tests", "failures", "errors", "skipped")] == [
+        "4",
+        "0",
+        "0",
+        "1",
+    ]
     (skipped,) = root.iter("skipped")
     assert skipped.get("type") == "xfail"
     assert ISSUE in skipped.get("message", "")
@@ -109,7 +121,17 @@ def test_fail_covers_neither_a_timeout_nor_an_error(backend):
 def test_what_was_not_tried_is_not_expected(backend):
     backend.tweak = lambda job: job.hangs.update({"client 0", "client 1", "server"})
     FILE.write_text(row(cells=P2P) + row(cells=RING, result="timeout"))
-    assert lab(backend, "run", P2P, "coll.*/mpich+openmpi/1x2+1x2", "--timeout-scale", "0.01") == 1
+    assert (
+        lab(
+            backend,
+            "run",
+            P2P,
+            "coll.*/mpich+openmpi/1x2+1x2",
+            "--timeout-scale",
+            "0.01",
+        )
+        == 1
+    )
     broken = [c for c in results()["cells"] if c["reason"].startswith("pair broken")]
     assert broken
     assert {c["result"] for c in broken} == {"skipped"}
@@ -121,7 +143,9 @@ def test_a_pass_that_was_not_expected(backend, capsys):
     assert lab(backend, "run", P2P) == 6
     assert results()["totals"] == {"pass": 2, "xpass": 2}
     assert len(results()["expectations"]) == 2
-    failures = list(ElementTree.parse("runs/latest/junit.xml").getroot().iter("failure"))
+    failures = list(
+        ElementTree.parse("runs/latest/junit.xml").getroot().iter("failure")
+    )
     assert [f.get("type") for f in failures] == ["xpass", "xpass", "stale"]
     out = capsys.readouterr().out
     assert f"X {RING}" in out
@@ -132,7 +156,10 @@ def test_a_pass_that_was_not_expected(backend, capsys):
     ("text", "words"),
     [
         (row(until="2020-01-01"), "expired on 2020-01-01"),
-        (row() + row(cells="p2p.rong/mpich+openmpi"), "row 2 (p2p.rong/mpich+openmpi) names no cell"),
+        (
+            row() + row(cells="p2p.rong/mpich+openmpi"),
+            "row 2 (p2p.rong/mpich+openmpi) names no cell",
+        ),
         (row(more="count = 7"), "its count is 7"),
         (row() + row(cells=f"{ANY}"), "row 2"),
     ],
@@ -197,7 +224,9 @@ def test_a_bad_file_stops_before_anything(backend, capsys, verb):
 def test_a_plan_shows_what_is_expected(backend, capsys):
     FILE.write_text(row())
     assert lab(backend, "plan", P2P) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if "expected" in line]
+    (line,) = [
+        line for line in capsys.readouterr().out.splitlines() if "expected" in line
+    ]
     assert RING in line
     assert f"fail expected: {ISSUE}" in line
 
@@ -206,9 +235,14 @@ def test_a_plan_shows_what_is_expected(backend, capsys):
 
 
 def test_show(backend, capsys):
-    FILE.write_text(row() + row(cells="p2p.[ars]*/*+openmpi/1x2+1x2", more='phase = "case"'))
+    FILE.write_text(
+        row() + row(cells="p2p.[ars]*/*+openmpi/1x2+1x2", more='phase = "case"')
+    )
     assert lab(backend, "expect", "show") == 0
-    assert "names 1 cells of --tier full; in the run: none of them" in capsys.readouterr().out
+    assert (
+        "names 1 cells of --tier full; in the run: none of them"
+        in capsys.readouterr().out
+    )
     assert lab(backend, "run", P2P) == 6
     capsys.readouterr()
     assert lab(backend, "expect", "show") == 0
@@ -234,8 +268,11 @@ def test_lint(backend, capsys):
         (["lint"], "ci/expectations.toml cannot be read"),
         (["show", "--expect", "x.toml"], "x.toml cannot be read"),
         (["update"], "there is no run yet"),
-        (["update", "--from", "20260101T000000-aaaa"], "there is no run 20260101T000000-aaaa"),
-        (["update", "--issue", "later"], "issue = 'later' is no link"),
+        (
+            ["update", "--from", "20260101T000000-aaaa"],
+            "there is no run 20260101T000000-aaaa",
+        ),
+        (["update", "--issue", "later"], "issue = 'later' is not a link"),
         (["update", "--until", "soon"], "--until soon: write a date"),
         (["update", "--until", "2020-01-01"], "is over already"),
         (["forget"], "invalid choice"),
@@ -253,7 +290,9 @@ def test_update_makes_the_next_run_as_expected(backend, capsys):
     assert lab(backend, "expect", "update") == 4
     assert "--issue URL" in capsys.readouterr().err
     assert not FILE.exists()
-    assert lab(backend, "expect", "update", "--issue", ISSUE, "--until", "2999-12-31") == 0
+    assert (
+        lab(backend, "expect", "update", "--issue", ISSUE, "--until", "2999-12-31") == 0
+    )
     assert "row added for 1 cells: fail" in capsys.readouterr().out
     assert lab(backend, "run", P2P) == 0
     before = FILE.read_text()
@@ -274,11 +313,17 @@ def test_update_leaves_no_other_file(backend):
 
 def test_a_file_that_cannot_be_written(backend, capsys):
     assert lab(backend, "run", P2P) == 1
-    assert lab(backend, "expect", "update", "--issue", ISSUE, "--expect", "none/e.toml") == 3
-    assert "expectations none/e.toml cannot be written: No such file or directory" in capsys.readouterr().err
+    assert (
+        lab(backend, "expect", "update", "--issue", ISSUE, "--expect", "none/e.toml")
+        == 3
+    )
+    assert (
+        "expectations none/e.toml cannot be written: No such file or directory"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_projects_own_file_is_right(capsys, monkeypatch):
     monkeypatch.undo()  # its rows are of all vendors
-    monkeypatch.chdir(Path(__file__).parents[3])
+    monkeypatch.chdir(Path(__file__).parents[4])
     assert lab(FakeBackend(), "expect", "lint") == 0
