@@ -2,8 +2,9 @@
 
     mpiexec -n 4 python heat2d.py [POINTS [STEPS]]
 
-The plate of POINTS x POINTS inner points is cut into bands of rows, one a process. Before each step
-the neighbours exchange their outermost rows (the halo); after it all agree on the largest change.
+The plate of POINTS x POINTS inner points is cut into bands of rows, one for each process. Before
+each step neighbours exchange their outermost rows (the halo). After each step all processes agree
+on the largest change.
 """
 
 import sys
@@ -13,11 +14,11 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 DIFFUSION = 0.2  # alpha dt / dx^2; stable below 0.25
-UP, DOWN = 1, 2  # tags: which way a row travels
+UP, DOWN = 1, 2  # tags: the direction in which a row travels
 
 
 def stop(sentence: str) -> None:
-    """Say once what is wrong and end on all processes."""
+    """Print an error once and end all processes."""
     if comm.rank == 0:
         print(f"heat2d.py: {sentence}", file=sys.stderr, flush=True)
     comm.Barrier()
@@ -30,17 +31,19 @@ def read_arguments() -> tuple[int, int]:
         stop(f"give a positive number of points and of steps, not {' '.join(given)!r}.")
     points, steps = (*map(int, given), *(120, 200)[len(given) :])
     if points < comm.size:
-        stop(f"{points} x {points} points are too few for {comm.size} processes; every process needs a row.")
+        stop(
+            f"{points} x {points} points are too few for {comm.size} processes; every process needs a row."
+        )
     return points, steps
 
 
 def first_row(rank: int, points: int) -> int:
-    """Where the band of ``rank`` begins; bands differ by one row at most."""
+    """Return the first row of a rank's band; bands differ by one row at most."""
     return rank * points // comm.size
 
 
 def warm_plate(points: int) -> np.ndarray:
-    """This process's band at time 0, a hot spot off the middle, with a halo on every side."""
+    """Return this process's band at time 0: a hot spot off the middle, and a halo all around."""
     begin, end = first_row(comm.rank, points), first_row(comm.rank + 1, points)
     y = np.arange(begin, end)[:, None] / points
     x = np.arange(points)[None, :] / points
@@ -62,7 +65,7 @@ def exchange_halo(plate: np.ndarray) -> None:
 
 
 def step(plate: np.ndarray) -> float:
-    """One step in time; the largest change of a point of this band."""
+    """Do one step in time; return the largest change of a point in this band."""
     inner = plate[1:-1, 1:-1]
     around = plate[:-2, 1:-1] + plate[2:, 1:-1] + plate[1:-1, :-2] + plate[1:-1, 2:]
     change = DIFFUSION * (around - 4.0 * inner)
@@ -82,7 +85,9 @@ def main() -> None:
     comm.Reduce(np.array([plate[1:-1, 1:-1].sum()]), heat, op=MPI.SUM, root=0)
     if comm.rank == 0:
         checksum = heat[0] / points**2
-        print(f"{points} x {points} points after {steps} steps: residual {residual[0]:.6f}, checksum {checksum:.6f}")
+        print(
+            f"{points} x {points} points after {steps} steps: residual {residual[0]:.6f}, checksum {checksum:.6f}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The Mandelbrot set, row by row: a master gives rows to whoever is free.
+"""The Mandelbrot set, row by row: a master gives rows to free workers.
 
     mpiexec -n 4 python masterworker.py [ROWS]
 
-Rows differ in their cost, so nobody gets a fixed share: rank 0 keeps every other process busy with
-one row at a time, takes the results as they come, and computes by itself only if it is alone.
+Rows differ in their cost, so no worker gets a fixed share. Rank 0 keeps every other process busy
+with one row at a time, and takes the results as they come. It computes only if it is alone.
 """
 
 import sys
@@ -17,7 +17,7 @@ DEPTH = 100
 
 
 def stop(sentence: str) -> None:
-    """Say once what is wrong and end on all processes."""
+    """Print an error once and end all processes."""
     if comm.rank == 0:
         print(f"masterworker.py: {sentence}", file=sys.stderr, flush=True)
     comm.Barrier()
@@ -32,7 +32,7 @@ def read_rows() -> int:
 
 
 def iterate(y: float, columns: int) -> np.ndarray:
-    """How many steps each point of the row at height ``y`` survives, DEPTH for those in the set."""
+    """Return the steps that each point of the row at ``y`` survives; DEPTH means: in the set."""
     c = np.linspace(-2.0, 1.0, columns) + 1j * y
     z = np.zeros_like(c)
     survived = np.zeros(columns, dtype="i")
@@ -79,7 +79,9 @@ def worker() -> None:
         if status.Get_tag() == END:
             return
         row = iterate(work["y"], work["columns"])
-        comm.Send(np.append(np.array([work["row"]], dtype="i"), row), dest=0, tag=RESULT)
+        comm.Send(
+            np.append(np.array([work["row"]], dtype="i"), row), dest=0, tag=RESULT
+        )
 
 
 def alone(rows: int) -> np.ndarray:
@@ -94,7 +96,9 @@ def main() -> None:
         return
     image = master(rows) if comm.size > 1 else alone(rows)
     inside = int((image == DEPTH).sum())
-    print(f"{inside} of {image.size} points are in the set, {int(image.sum())} steps in all")
+    print(
+        f"{inside} of {image.size} points are in the set, {int(image.sum())} steps in all"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     mpiexec -n 4 python pi.py [INTERVALS]
 
-Rank 0 tells the others how many intervals there are; each sums its share of them, and the sums are
-added on rank 0.
+Rank 0 broadcasts the number of intervals. Each process sums its share of them, and rank 0 adds the
+sums.
 """
 
 import sys
@@ -16,7 +16,7 @@ BLOCK = 1 << 16  # intervals at a time, so that memory does not grow with their 
 
 
 def stop(sentence: str) -> None:
-    """Say once what is wrong and end on all processes."""
+    """Print an error once and end all processes."""
     if comm.rank == 0:
         print(f"pi.py: {sentence}", file=sys.stderr, flush=True)
     comm.Barrier()

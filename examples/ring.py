@@ -2,9 +2,8 @@
 
     mpiexec -n 4 python ring.py [LAPS [LENGTH]]
 
-Every process starts a token of LENGTH numbers, hands it to its right neighbour while it takes
-another one from the left, and so on until all tokens have been LAPS times around and are at home
-again.
+Every process starts a token of LENGTH numbers. In each step it sends a token to its right neighbour
+and receives one from its left neighbour. In the end all tokens have gone around LAPS times.
 """
 
 import sys
@@ -16,7 +15,7 @@ comm = MPI.COMM_WORLD
 
 
 def stop(sentence: str) -> None:
-    """Say once what is wrong and end on all processes."""
+    """Print an error once and end all processes."""
     if comm.rank == 0:
         print(f"ring.py: {sentence}", file=sys.stderr, flush=True)
     comm.Barrier()
@@ -26,7 +25,9 @@ def stop(sentence: str) -> None:
 def read_arguments() -> tuple[int, int]:
     given = sys.argv[1:]
     if len(given) > 2 or not all(text.isdecimal() and int(text) > 0 for text in given):
-        stop(f"give a positive number of laps and a positive length, not {' '.join(given)!r}.")
+        stop(
+            f"give a positive number of laps and a positive length, not {' '.join(given)!r}."
+        )
     laps, length = (*map(int, given), *(20, 10000)[len(given) :])
     return laps, length
 
@@ -36,13 +37,15 @@ def main() -> None:
     right = (comm.rank + 1) % comm.size
     left = (comm.rank - 1) % comm.size
 
-    # A token: where it comes from, how many processes it has seen, and its load.
+    # A token: the rank that it comes from, the number of processes that it has seen, and its load.
     token = np.zeros(2 + length)
     token[0] = comm.rank
     token[2:] = np.sqrt(np.arange(length))
     other = np.empty_like(token)
     for _ in range(laps * comm.size):
-        comm.Sendrecv(token, dest=right, sendtag=7, recvbuf=other, source=left, recvtag=7)
+        comm.Sendrecv(
+            token, dest=right, sendtag=7, recvbuf=other, source=left, recvtag=7
+        )
         token, other = other, token
         token[1] += 1
 
@@ -51,7 +54,9 @@ def main() -> None:
     everybody = comm.allreduce(bool(home), op=MPI.LAND)
     if comm.rank == 0:
         if everybody:
-            print(f"every token came home after {laps} laps, checksum {token[2:].sum():.6f}")
+            print(
+                f"every token came home after {laps} laps, checksum {token[2:].sum():.6f}"
+            )
         else:
             print(f"a token was lost or spoiled within {laps} laps")
     if not everybody:

@@ -1,8 +1,8 @@
-"""A sum of squares whose processes may be lost on the way: start all clients with --resilient.
+"""A sum of squares that survives the loss of processes: start all clients with --resilient.
 
-Each step adds a thousand squares, shared among all processes. If one is lost, the others do that
-step again, so the answer is the same. `survive.py RANK STEP` lets that rank kill itself before that
-step.
+Each step adds a thousand squares, shared among all processes. If a process is lost, the others
+repeat that step, so the answer stays the same. Try it by `survive.py RANK STEP`: that rank kills
+itself before that step.
 """
 
 import os
@@ -16,7 +16,7 @@ MANY = 1000
 
 
 def agreed(comm: MPI.Comm, fine: bool) -> bool:
-    """Whether the step was fine everywhere; a loss makes it fail."""
+    """Return whether the step succeeded at all processes; a loss makes it fail."""
     try:
         return bool(comm.Agree(int(fine)))
     except MPI.Exception as failure:
@@ -26,7 +26,9 @@ def agreed(comm: MPI.Comm, fine: bool) -> bool:
 
 
 def main() -> None:
-    victim, fatal = (int(text) for text in sys.argv[1:3]) if len(sys.argv) > 2 else (-1, -1)
+    victim, fatal = (
+        (int(text) for text in sys.argv[1:3]) if len(sys.argv) > 2 else (-1, -1)
+    )
     me = MPI.COMM_WORLD.rank
     comm: MPI.Comm = MPI.COMM_WORLD.Dup()
     step = total = part = 0
@@ -41,7 +43,7 @@ def main() -> None:
             if failure.Get_error_class() not in (MPI.ERR_PROC_FAILED, MPI.ERR_REVOKED):
                 raise
             fine = False
-            comm.Revoke()  # others may wait for us in this step
+            comm.Revoke()  # wakes others that still wait for this process in the step
         if agreed(comm, fine):
             step += 1
             total += part

@@ -18,7 +18,9 @@ from typing import Any, Final
 
 _HERE: Final = Path(__file__).parent
 _WIDTH: Final = 1000
-_FONT: Final = "-apple-system, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
+_FONT: Final = (
+    "-apple-system, 'Segoe UI', 'Helvetica Neue', Helvetica, Arial, sans-serif"
+)
 _THEMES: Final = {
     "light": {
         "card": "#ffffff",
@@ -81,7 +83,9 @@ def read_timeline(text: str) -> Timeline:
         elif (end := re.match(r"rank (\d+)\s+<- \w+", f"{where} {what}")) is not None:
             began, name = open_calls.pop(int(end[1]))
             found.calls.append((int(end[1]), began, time, name))
-        elif (data := re.search(r"DATA rank (\d+) -> rank (\d+) .*cid=(\d+)", what)) is not None:
+        elif (
+            data := re.search(r"DATA rank (\d+) -> rank (\d+) .*cid=(\d+)", what)
+        ) is not None:
             kind = "barrier" if data[3] == "1" else "data"
             found.packets.append((time, int(data[1]), int(data[2]), kind))
         elif (fini := re.match(r"host (\d+) -> host (\d+): FINI", what)) is not None:
@@ -89,7 +93,16 @@ def read_timeline(text: str) -> Timeline:
     return found
 
 
-def _text(x: float, y: float, words: str, colour: str, *, size: float = 13, anchor: str = "start", bold: bool = False):
+def _text(
+    x: float,
+    y: float,
+    words: str,
+    colour: str,
+    *,
+    size: float = 13,
+    anchor: str = "start",
+    bold: bool = False,
+):
     weight = ' font-weight="600"' if bold else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}" text-anchor="{anchor}"{weight}>'
@@ -97,7 +110,9 @@ def _text(x: float, y: float, words: str, colour: str, *, size: float = 13, anch
     )
 
 
-def _matrix(results: dict[str, Any], theme: dict[str, str], left: float, top: float) -> Iterator[str]:
+def _matrix(
+    results: dict[str, Any], theme: dict[str, str], left: float, top: float
+) -> Iterator[str]:
     """The cells of every pair of vendors, and below them those of larger topologies."""
     totals: dict[tuple[str, str], list[int]] = {}
     for cell in results["cells"]:
@@ -105,18 +120,37 @@ def _matrix(results: dict[str, Any], theme: dict[str, str], left: float, top: fl
         total[0] += cell["result"] == "pass"
         total[1] += 1
     vendors = list(_NAMES)
-    yield _text(left, top + 14, "Every pair of MPI libraries", theme["text"], size=16, bold=True)
-    yield _text(left, top + 34, "cells passed, each with evidence from outside", theme["faint"], size=12)
+    yield _text(
+        left, top + 14, "Every pair of MPI libraries", theme["text"], size=16, bold=True
+    )
+    yield _text(
+        left,
+        top + 34,
+        "cells passed, each with evidence from outside",
+        theme["faint"],
+        size=12,
+    )
     x0, y0, w, h = left + 92, top + 66, 82, 42
     for i, name in enumerate(vendors):
-        yield _text(x0 + i * w + w / 2 - 3, y0 - 8, _NAMES[name], theme["text"], size=12, anchor="middle")
-        yield _text(x0 - 10, y0 + i * h + 24, _NAMES[name], theme["text"], size=12, anchor="end")
+        yield _text(
+            x0 + i * w + w / 2 - 3,
+            y0 - 8,
+            _NAMES[name],
+            theme["text"],
+            size=12,
+            anchor="middle",
+        )
+        yield _text(
+            x0 - 10, y0 + i * h + 24, _NAMES[name], theme["text"], size=12, anchor="end"
+        )
     for row, first in enumerate(vendors):
         for column, second in enumerate(vendors):
             passed, total = totals.get((f"{first}+{second}", "1x2+1x2"), (0, 0))
-            yield from _box(theme, x0 + column * w, y0 + row * h, w - 6, h - 6, passed, total)
+            yield from _box(
+                theme, x0 + column * w, y0 + row * h, w - 6, h - 6, passed, total
+            )
     y = y0 + 3 * h + 24
-    yield _text(left, y, "Several nodes, three vendors", theme["text"], size=13, bold=True)
+    yield _text(left, y, "Other topologies", theme["text"], size=13, bold=True)
     rest = [(key, total) for key, total in totals.items() if key[1] != "1x2+1x2"]
     for (parties, topology), (passed, total) in rest:
         y += 36
@@ -126,9 +160,19 @@ def _matrix(results: dict[str, Any], theme: dict[str, str], left: float, top: fl
         yield from _box(theme, x0 + 2 * w, y - 18, w - 6, 28, passed, total)
 
 
-def _box(theme: dict[str, str], x: float, y: float, w: float, h: float, passed: int, total: int) -> Iterator[str]:
+def _box(
+    theme: dict[str, str],
+    x: float,
+    y: float,
+    w: float,
+    h: float,
+    passed: int,
+    total: int,
+) -> Iterator[str]:
     if not total:
-        yield _text(x + w / 2, y + h / 2 + 5, "–", theme["faint"], size=14, anchor="middle")
+        yield _text(
+            x + w / 2, y + h / 2 + 5, "–", theme["faint"], size=14, anchor="middle"
+        )
         return
     mood = "good" if passed == total else "bad"
     yield (
@@ -136,11 +180,23 @@ def _box(theme: dict[str, str], x: float, y: float, w: float, h: float, passed: 
     )
     mark = "✓" if passed == total else "✗"
     yield _text(
-        x + w / 2, y + h / 2 + 5, f"{passed}/{total} {mark}", theme[mood + "-text"], size=14, anchor="middle", bold=True
+        x + w / 2,
+        y + h / 2 + 5,
+        f"{passed}/{total} {mark}",
+        theme[mood + "-text"],
+        size=14,
+        anchor="middle",
+        bold=True,
     )
 
 
-def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: float, top: float) -> Iterator[str]:
+def _lanes(
+    timeline: Timeline,
+    vendors: list[str],
+    theme: dict[str, str],
+    left: float,
+    top: float,
+) -> Iterator[str]:
     """One lane for each rank; time runs to the right, arrows are packets that the capture saw."""
     width, head, lane = _WIDTH - left - 24, 76, 58
     # Ranks begin at different times: the picture begins shortly before the last of them.
@@ -157,9 +213,20 @@ def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: 
     def y(rank: int) -> float:
         return top + head + rank * lane
 
-    yield _text(left, top + 14, "One of these cells, packet by packet", theme["text"], size=16, bold=True)
     yield _text(
-        left, top + 34, "p2p.ring: each rank sends to the right, receives from the left", theme["faint"], size=12
+        left,
+        top + 14,
+        "One of these cells, packet by packet",
+        theme["text"],
+        size=16,
+        bold=True,
+    )
+    yield _text(
+        left,
+        top + 34,
+        "p2p.ring: each rank sends to the right, receives from the left",
+        theme["faint"],
+        size=12,
     )
     bottom = y(len(vendors) - 1) + 34
     step = 1 if last - first < 17e-3 else 2
@@ -167,10 +234,16 @@ def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: 
         at = x(first + ms * 1e-3)
         yield f'<line x1="{at:.1f}" y1="{top + 52}" x2="{at:.1f}" y2="{bottom}" stroke="{theme["grid"]}"/>'
         if ms % (2 * step) == 0:
-            yield _text(at, bottom + 16, f"{ms} ms", theme["faint"], size=11, anchor="middle")
-    for rank, (client, vendor) in enumerate((int(text[0]), text[1:]) for text in vendors):
+            yield _text(
+                at, bottom + 16, f"{ms} ms", theme["faint"], size=11, anchor="middle"
+            )
+    for rank, (client, vendor) in enumerate(
+        (int(text[0]), text[1:]) for text in vendors
+    ):
         colour = theme[f"client{client}"]
-        yield _text(left, y(rank) - 2, f"rank {rank}", theme["text"], size=13, bold=True)
+        yield _text(
+            left, y(rank) - 2, f"rank {rank}", theme["text"], size=13, bold=True
+        )
         yield _text(left, y(rank) + 13, f"{_NAMES[vendor]}", colour, size=12)
         yield f'<line x1="{x(first):.1f}" y1="{y(rank)}" x2="{x(last):.1f}" y2="{y(rank)}" stroke="{theme["edge"]}"/>'
     for rank, began, end, name in timeline.calls:
@@ -183,7 +256,14 @@ def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: 
             f'fill-opacity="0.22" stroke="{colour}"/>'
         )
         if size > 60:
-            yield _text(at + size / 2, y(rank) + 4.5, name, theme["text"], size=12, anchor="middle")
+            yield _text(
+                at + size / 2,
+                y(rank) + 4.5,
+                name,
+                theme["text"],
+                size=12,
+                anchor="middle",
+            )
     for at, src, dest, kind in timeline.packets:
         if at >= first:
             down = 1 if dest > src else -1
@@ -192,7 +272,9 @@ def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: 
                 f'stroke="{theme[kind]}" stroke-width="1.6" marker-end="url(#{kind})"/>'
             )
     legend = bottom + 40
-    for i, (kind, words) in enumerate((("data", "message"), ("barrier", "barrier"), ("fini", "FINI"))):
+    for i, (kind, words) in enumerate(
+        (("data", "message"), ("barrier", "barrier"), ("fini", "FINI"))
+    ):
         at = left + 108 + i * 104
         yield (
             f'<line x1="{at}" y1="{legend - 4}" x2="{at + 22}" y2="{legend - 4}" stroke="{theme[kind]}" '
@@ -204,9 +286,19 @@ def _lanes(timeline: Timeline, vendors: list[str], theme: dict[str, str], left: 
     yield _text(left + 450, legend, "MPI call", theme["faint"], size=12)
 
 
-def draw(results: dict[str, Any], timeline: Timeline, vendors: list[str], theme: dict[str, str]) -> str:
+def draw(
+    results: dict[str, Any],
+    timeline: Timeline,
+    vendors: list[str],
+    theme: dict[str, str],
+) -> str:
     """Return the picture as SVG."""
-    height = 392
+    others = {
+        (*cell["parties"], cell["topology"])
+        for cell in results["cells"]
+        if cell["topology"] != "1x2+1x2"
+    }
+    height = max(392, 268 + 36 * len(others))
     markers = "".join(
         f'<marker id="{kind}" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         f'<path d="M0 0 L8 4 L0 8 z" fill="{theme[kind]}"/></marker>'
@@ -230,15 +322,23 @@ def main(run: Path, wanted: str) -> None:
     """Draw both pictures from the run in the folder ``run``; ``wanted`` is the id of a cell."""
     results = json.loads((run / "results.json").read_text("utf-8"))
     cell = next(cell for cell in results["cells"] if cell["id"] == wanted)
-    timeline = read_timeline((run / "cells" / cell["hash"] / "timeline.txt").read_text("utf-8"))
-    shapes = [tuple(map(int, shape.split("x"))) for shape in cell["topology"].split("+")]
+    timeline = read_timeline(
+        (run / "cells" / cell["hash"] / "timeline.txt").read_text("utf-8")
+    )
+    shapes = [
+        tuple(map(int, shape.split("x"))) for shape in cell["topology"].split("+")
+    ]
     vendors = [
         f"{client}{vendor}"
-        for client, (vendor, (nodes, procs)) in enumerate(zip(cell["parties"], shapes, strict=True))
+        for client, (vendor, (nodes, procs)) in enumerate(
+            zip(cell["parties"], shapes, strict=True)
+        )
         for _ in range(nodes * procs)
     ]
     for name, theme in _THEMES.items():
-        (_HERE / f"interop-{name}.svg").write_text(draw(results, timeline, vendors, theme), "utf-8")
+        (_HERE / f"interop-{name}.svg").write_text(
+            draw(results, timeline, vendors, theme), "utf-8"
+        )
 
 
 if __name__ == "__main__":

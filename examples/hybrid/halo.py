@@ -1,12 +1,11 @@
-"""Heat on a plate, whose threads exchange halos as endpoints: each thread is a rank.
+"""Heat on a plate, where threads exchange halos as endpoints: each thread is a rank.
 
     impirun ... halo.py [THREADS [POINTS [STEPS]]]
 
 The plate of POINTS x POINTS is cut into strips of rows. First each process has one strip, and its
-rank in MPI_COMM_WORLD exchanges halos. Then each process has THREADS strips, and a thread for each:
-`Create_endpoints` gives it a rank of its own. The function that computes a strip is the same: it
-knows its communicator, and neither threads nor processes. Both times are shown, and the sum of the
-plate is the same.
+rank in MPI_COMM_WORLD exchanges halos. Then each process has THREADS strips and a thread for each:
+`Create_endpoints` gives each thread a rank of its own. One function computes a strip in both cases:
+it knows only its communicator. You see both times, and the sum of the plate, which is the same.
 """
 
 import sys
@@ -26,7 +25,9 @@ def strip(comm: MPI.Comm, points: int, steps: int) -> float:
     first, end = rank * points // size, (rank + 1) * points // size
     at = np.arange(points) / points
     plate = np.zeros((end - first + 2, points + 2))
-    plate[1:-1, 1:-1] = 100.0 * np.exp(-40.0 * ((at[None, :] - 0.4) ** 2 + (at[first:end, None] - 0.6) ** 2))
+    plate[1:-1, 1:-1] = 100.0 * np.exp(
+        -40.0 * ((at[None, :] - 0.4) ** 2 + (at[first:end, None] - 0.6) ** 2)
+    )
     last = rank - 1 if rank > 0 else MPI.PROC_NULL
     following = rank + 1 if rank < size - 1 else MPI.PROC_NULL
     for _ in range(steps):
@@ -58,7 +59,7 @@ def with_endpoints(points: int, steps: int, endpoints: list) -> float:
 
 
 def stop(sentence: str) -> None:
-    """Say once what is wrong and end on all processes."""
+    """Print an error once and end all processes."""
     if world.rank == 0:
         print(f"halo.py: {sentence}", file=sys.stderr, flush=True)
     world.Barrier()
@@ -69,9 +70,13 @@ def numbers() -> tuple[int, int, int]:
     given = [int(text) if text.isdecimal() else 0 for text in sys.argv[1:]]
     threads, points, steps = [*given, *(2, 1000, 100)[len(given) :]]
     if len(given) > 3 or min(threads, points, steps) < 1:
-        stop(f"give positive numbers of threads, points and steps, not '{' '.join(sys.argv[1:])}'.")
+        stop(
+            f"give positive numbers of threads, points and steps, not '{' '.join(sys.argv[1:])}'."
+        )
     if points < threads * world.size:
-        stop(f"{points} rows are too few for {threads * world.size} ranks; every rank needs one.")
+        stop(
+            f"{points} rows are too few for {threads * world.size} ranks; every rank needs one."
+        )
     return threads, points, steps
 
 
@@ -79,8 +84,12 @@ def main() -> None:
     threads, points, steps = numbers()
     endpoints = world.Create_endpoints(threads)
     runs = {
-        f"one process a rank, {world.size} ranks": lambda: with_processes(points, steps),
-        f"one thread a rank, {threads * world.size} ranks": lambda: with_endpoints(points, steps, endpoints),
+        f"one process a rank, {world.size} ranks": lambda: with_processes(
+            points, steps
+        ),
+        f"one thread a rank, {threads * world.size} ranks": lambda: with_endpoints(
+            points, steps, endpoints
+        ),
     }
     for name, run in runs.items():
         world.Barrier()
@@ -89,7 +98,10 @@ def main() -> None:
         world.Barrier()
         took = time.perf_counter() - begin
         if world.rank == 0:
-            print(f"{name}: sum {total:.6f}: {took:.2f} s, {took / steps * 1e6:.0f} us a step", flush=True)
+            print(
+                f"{name}: sum {total:.6f}: {took:.2f} s, {took / steps * 1e6:.0f} us a step",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
     impirun ... comm_dup.py
 
-Each process makes an LCO, and all names are gathered. Send slot i leads to the LCO of rank i, there
-to the receive slot of the sender's own rank. The barrier comes last, as in the paper. The new
-communicator does collectives, and can be duplicated itself.
+Each process makes an LCO, and all processes gather the names. Send slot i leads to the LCO of rank
+i, and there to the receive slot of the sender's rank. The barrier comes last, as in the paper. You
+can use collectives on the new communicator, and duplicate it again.
 """
 
 from mpi4py import MPI

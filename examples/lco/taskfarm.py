@@ -3,9 +3,9 @@
     impirun ... taskfarm.py [OBJECTS [ROUNDS]]
 
 A matrix is cut into OBJECTS blocks, dealt out to all processes but the first. Rank 0 sends vectors
-to blocks, whichever process they live in: send slot k leads to block k, and what comes in receive
-slot k is its product. No process knows how many objects another one has. The same is done by ranks
-and tags, where rank 0 keeps a table of who has which block. Both times are shown.
+to blocks without knowing their processes: send slot k leads to block k, and receive slot k gets its
+products. No process knows the number of objects in another one. The program then does the same by
+ranks and tags, where rank 0 needs a table with the process of each block. You see both times.
 """
 
 import sys
@@ -29,12 +29,17 @@ def vector(turn: int) -> np.ndarray:
 
 
 def serve(mine: list[int], comms: list[MPI.Comm], tags: list[tuple[int, int]]) -> None:
-    """Multiply what comes for block k until the END: on its communicator, with its tags."""
+    """Multiply the vectors for each block until the END, on its communicator and with its tags."""
     blocks = [block(k) for k in mine]
     places = [np.empty(N) for _ in mine]
     wanted = MPI.ANY_TAG if comms[0] is not world else None
     begin = [
-        (lambda i=i: comms[i].Irecv(places[i], 0, tags[i][0] if wanted is None else wanted)) for i in range(len(mine))
+        (
+            lambda i=i: comms[i].Irecv(
+                places[i], 0, tags[i][0] if wanted is None else wanted
+            )
+        )
+        for i in range(len(mine))
     ]
     requests, left, status = [start() for start in begin], len(mine), MPI.Status()
     while left:
@@ -46,8 +51,17 @@ def serve(mine: list[int], comms: list[MPI.Comm], tags: list[tuple[int, int]]) -
         requests[i] = begin[i]()
 
 
-def farm(objects: int, rounds: int, comm: MPI.Comm, place: list[tuple[int, int]], number: dict) -> np.ndarray:
-    """Give each block each vector; return the sums of its products. ``place``: dest and tag."""
+def farm(
+    objects: int,
+    rounds: int,
+    comm: MPI.Comm,
+    place: list[tuple[int, int]],
+    number: dict,
+) -> np.ndarray:
+    """Send each vector to each block, and return the sums of each block's products.
+
+    ``place`` has destination and tag of each block.
+    """
     sums, product, status = np.zeros((objects, N)), np.empty(N), MPI.Status()
     turns = [0] * objects
     for dest, tag in place:
@@ -69,7 +83,9 @@ def with_lcos(objects: int, rounds: int, mine: list[int]) -> np.ndarray | None:
     master = MPI.Create_local() if world.rank == 0 else None
     if master is not None:
         master.Add_receive_slots(objects)
-    everybody = world.gather([(k, lco.Get_lco_name()) for k, lco in zip(mine, lcos, strict=True)], root=0)
+    everybody = world.gather(
+        [(k, lco.Get_lco_name()) for k, lco in zip(mine, lcos, strict=True)], root=0
+    )
     home = world.bcast(master.Get_lco_name() if master is not None else None, root=0)
     if master is None:
         for k, lco in zip(mine, lcos, strict=True):
@@ -79,9 +95,20 @@ def with_lcos(objects: int, rounds: int, mine: list[int]) -> np.ndarray | None:
         world.Barrier()
         return None
     master.Add_send_slots(
-        [name for _, name in sorted((pair for part in everybody for pair in part), key=lambda p: p[0])]
+        [
+            name
+            for _, name in sorted(
+                (pair for part in everybody for pair in part), key=lambda p: p[0]
+            )
+        ]
     )
-    sums = farm(objects, rounds, master, [(k, WORK) for k in range(objects)], {(k, WORK): k for k in range(objects)})
+    sums = farm(
+        objects,
+        rounds,
+        master,
+        [(k, WORK) for k in range(objects)],
+        {(k, WORK): k for k in range(objects)},
+    )
     world.Barrier()
     return sums
 
@@ -93,17 +120,26 @@ def with_ranks(objects: int, rounds: int, mine: list[int]) -> np.ndarray | None:
             serve(mine, [world] * len(mine), [(TAGS + k, TAGS + k) for k in mine])
         return None
     place = [(owner[k], TAGS + k) for k in range(objects)]
-    return farm(objects, rounds, world, place, {pair: k for k, pair in enumerate(place)})
+    return farm(
+        objects, rounds, world, place, {pair: k for k, pair in enumerate(place)}
+    )
 
 
 def main() -> None:
     if world.size == 1:
-        sys.exit("taskfarm.py: needs a process for rank 0 and one for the objects; start at least 2")
+        sys.exit(
+            "taskfarm.py: needs a process for rank 0 and one for the objects; start at least 2"
+        )
     objects, rounds = (
-        (int(text) for text in [*sys.argv[1:], "60", "20"][:2]) if len(sys.argv) != 2 else (int(sys.argv[1]), 20)
+        (int(text) for text in [*sys.argv[1:], "60", "20"][:2])
+        if len(sys.argv) != 2
+        else (int(sys.argv[1]), 20)
     )
     mine = list(range(world.rank - 1, objects, world.size - 1)) if world.rank else []
-    for name, run in (("one LCO for each object", with_lcos), ("ranks and tags", with_ranks)):
+    for name, run in (
+        ("one LCO for each object", with_lcos),
+        ("ranks and tags", with_ranks),
+    ):
         world.Barrier()
         begin = time.perf_counter()
         sums = run(objects, rounds, mine)
