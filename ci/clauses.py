@@ -1,9 +1,9 @@
-"""The clause table: has every clause of chapters 2 and 3 a test that fails when code breaks it?
+"""The clause table: does every clause of chapters 2 and 3 have a test that fails if code breaks it?
 
-For each mutation of tests/clauses/clauses.toml a copy of the package is broken accordingly, and the
+For each mutation in tests/clauses/clauses.toml a copy of the package is broken accordingly, and the
 named tests run against it: all must fail. Then the table is printed. The exit code is 1 for a hole:
-a clause without mutation, a named test that does not cite its clause or does not pass on the code
-as it is, a mutation that does not fit or survives.
+a clause without a mutation; a named test that does not cite its clause, or does not pass on the
+unchanged code; a mutation that does not fit, or survives.
 
 Usage: python ci/clauses.py [-v] [CLAUSE...]
 """
@@ -32,8 +32,8 @@ TABLE = ROOT / "tests" / "clauses" / "clauses.toml"
 WORKERS = 2
 DEADLINE_S = 120.0
 WHOLE_S = 600.0
-"""For all cited tests, one after the other."""
-_TESTS_FAILED = 1  # pytest's exit code; others mean that it could not run them
+"""Limit in seconds for all cited tests, one after the other."""
+_TESTS_FAILED = 1  # pytest's exit code; others mean that it could not run the tests
 
 # Runs inside pytest: writes the clauses that each test cites, by its id.
 PLUGIN = """
@@ -59,25 +59,33 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of it; ``hole`` is empty if all is well."""
+    """The result of a mutation; ``hole`` is empty if all is well."""
 
     mutation: Mutation
     hole: str = ""
 
 
 def read_table() -> tuple[dict[str, str], list[Mutation]]:
-    """Titles by clause, and the mutations."""
+    """Return the titles of clauses, and the mutations."""
     table = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-    return table["titles"], [Mutation(**{**m, "tests": tuple(m["tests"])}) for m in table["mutation"]]
+    return table["titles"], [
+        Mutation(**{**m, "tests": tuple(m["tests"])}) for m in table["mutation"]
+    ]
 
 
 def copy_tree(folder: Path) -> Path:
-    """A copy in which the package can be broken, compiled so that only changes compile again."""
+    """Make a copy of the package to break; it is compiled, so that only changes compile again."""
     for name in ("impi", "tests"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        shutil.copytree(
+            ROOT / name,
+            folder / name,
+            ignore=shutil.ignore_patterns("__pycache__", ".*"),
+        )
     shutil.copy(ROOT / "pyproject.toml", folder)
     shutil.copytree(ROOT / "images", folder / "images")  # the vendors' manifests
-    compileall.compile_dir(folder, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    compileall.compile_dir(
+        folder, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
+    )
     (folder / "clause_plugin.py").write_text(PLUGIN)
     return folder
 
@@ -85,36 +93,65 @@ def copy_tree(folder: Path) -> Path:
 def run_tests(
     folder: Path, tests: tuple[str, ...], *more: str, deadline: float = DEADLINE_S
 ) -> subprocess.CompletedProcess[str]:
-    """pytest in ``folder``, whose package comes before any that is installed."""
+    """Run pytest in ``folder``, whose package comes before an installed one."""
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(folder)}
-    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=line", *more]
+    argv = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "--tb=line",
+        *more,
+    ]
     return subprocess.run(
-        [*argv, *tests], cwd=folder, env=environ, capture_output=True, text=True, timeout=deadline, check=False
+        [*argv, *tests],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=deadline,
+        check=False,
     )
 
 
 def check_sound(folder: Path, mutations: list[Mutation]) -> dict[str, list[str]]:
-    """The clauses that every named test cites, once all have passed on the code as it is."""
-    tests = tuple(dict.fromkeys(test for mutation in mutations for test in mutation.tests))
+    """Return the clauses that each named test cites, once all have passed on unchanged code."""
+    tests = tuple(
+        dict.fromkeys(test for mutation in mutations for test in mutation.tests)
+    )
     out = folder / "cited.json"
     os.environ["CLAUSES_OUT"] = str(out)
     ended = run_tests(folder, tests, "-p", "clause_plugin", deadline=WHOLE_S)
     if ended.returncode != 0:
-        sys.exit(f"the named tests do not pass on the code as it is:\n{ended.stdout}{ended.stderr}")
+        sys.exit(
+            f"the named tests do not pass on the code as it is:\n{ended.stdout}{ended.stderr}"
+        )
     cited: dict[str, list[str]] = json.loads(out.read_text())
     return cited
 
 
-def try_mutation(folder: Path, mutation: Mutation, cited: dict[str, list[str]]) -> Result:
-    """Break, run each of its tests, mend."""
+def try_mutation(
+    folder: Path, mutation: Mutation, cited: dict[str, list[str]]
+) -> Result:
+    """Break the code, run each test of the mutation, and repair the code."""
     for test in mutation.tests:
-        found = [clauses for name, clauses in cited.items() if name == test or name.startswith(f"{test}[")]
+        found = [
+            clauses
+            for name, clauses in cited.items()
+            if name == test or name.startswith(f"{test}[")
+        ]
         if not any(mutation.clause in clauses for clauses in found):
             return Result(mutation, f"{test} does not cite it")
     path = folder / mutation.file
     whole = path.read_text(encoding="utf-8")
     if whole.count(mutation.old) != 1:
-        return Result(mutation, f"{mutation.file} has its text {whole.count(mutation.old)} times")
+        return Result(
+            mutation, f"{mutation.file} has its text {whole.count(mutation.old)} times"
+        )
     path.write_text(whole.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
         for test in mutation.tests:
@@ -123,7 +160,11 @@ def try_mutation(folder: Path, mutation: Mutation, cited: dict[str, list[str]]) 
             except subprocess.TimeoutExpired:
                 return Result(mutation, f"{test} does not end")
             if ended.returncode != _TESTS_FAILED:
-                what = "survives" if ended.returncode == 0 else f"cannot be run (pytest ends with {ended.returncode})"
+                what = (
+                    "survives"
+                    if ended.returncode == 0
+                    else f"cannot be run (pytest ends with {ended.returncode})"
+                )
                 return Result(mutation, f"{what}: {test}")
     finally:
         path.write_text(whole, encoding="utf-8")
@@ -132,7 +173,7 @@ def try_mutation(folder: Path, mutation: Mutation, cited: dict[str, list[str]]) 
 
 @contextmanager
 def trees() -> Iterator[Queue[Path]]:
-    """One copy for each worker."""
+    """Return a queue with a copy of the package for each worker."""
     with tempfile.TemporaryDirectory(prefix="clauses-") as name:
         queue: Queue[Path] = Queue()
         for number in range(WORKERS):
@@ -141,7 +182,7 @@ def trees() -> Iterator[Queue[Path]]:
 
 
 def run(mutations: list[Mutation]) -> list[Result]:
-    """All of them, two at a time."""
+    """Try all mutations, two at a time."""
     with trees() as queue:
         folder = queue.get()
         cited = check_sound(folder, mutations)
@@ -159,7 +200,7 @@ def run(mutations: list[Mutation]) -> list[Result]:
 
 
 def show(titles: dict[str, str], results: list[Result], verbose: bool) -> int:
-    """Print the table; returns the number of holes."""
+    """Print the table; return the number of holes."""
     holes = 0
     for clause, title in titles.items():
         rows = [result for result in results if result.mutation.clause == clause]
@@ -181,17 +222,31 @@ def show(titles: dict[str, str], results: list[Result], verbose: bool) -> int:
 
 def main() -> int:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Break the code clause by clause and see that tests notice.")
-    parser.add_argument("-v", "--verbose", action="store_true", help="name the tests, too")
-    parser.add_argument("clauses", nargs="*", metavar="CLAUSE", help="only these (default: all)")
+    parser = argparse.ArgumentParser(
+        description="Break the code clause by clause and see that tests notice."
+    )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="name the tests, too"
+    )
+    parser.add_argument(
+        "clauses", nargs="*", metavar="CLAUSE", help="only these (default: all)"
+    )
     args = parser.parse_args()
     titles, mutations = read_table()
     wanted = args.clauses or list(titles)
-    if unknown := [clause for clause in [*wanted, *(m.clause for m in mutations)] if clause not in titles]:
+    if unknown := [
+        clause
+        for clause in [*wanted, *(m.clause for m in mutations)]
+        if clause not in titles
+    ]:
         parser.error(f"no such clause: {', '.join(dict.fromkeys(unknown))}")
     mutations = [mutation for mutation in mutations if mutation.clause in wanted]
     results = run(mutations)
-    holes = show({clause: title for clause, title in titles.items() if clause in wanted}, results, args.verbose)
+    holes = show(
+        {clause: title for clause, title in titles.items() if clause in wanted},
+        results,
+        args.verbose,
+    )
     print(f"{len(wanted)} clauses, {len(mutations)} mutations, {holes} holes")
     return 1 if holes else 0
 

@@ -28,6 +28,8 @@ environment lab $lab
 environment dev $lab --extra plots --extra kubernetes --group test --group lint --group schemas
 }
 environment tests pyproject.toml --extra lab --group test
+# It shares an environment with the others: what both need has one version.
+environment docs --group docs -c ci/locks/dev.txt
 for group in browser fuzz lock package; do environment "$group" --group "$group"; done
 
 # Images: a line for each package, so that a Dockerfile can choose among them.

@@ -17,6 +17,7 @@ command -v gfortran >/dev/null || missing="$missing gfortran"
 command -v chromium >/dev/null || missing="$missing chromium"
 command -v tshark >/dev/null || missing="$missing tshark"
 command -v tcpdump >/dev/null || missing="$missing tcpdump"
+command -v strace >/dev/null || missing="$missing strace"
 command -v ip >/dev/null || missing="$missing iproute2"
 if [ -n "$missing" ]; then
     say "installing$missing"
