@@ -119,7 +119,10 @@ class Stream:
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
-            self.closed = True
+            if not self._ready:  # anybody can write that before there is a key
+                raise PeerError("has ended its TLS session in the handshake") from None
+
+            self.closed = True  # this end had said so before
         except ssl.SSLError as error:
             self._ready = False  # nothing more can be sent
             raise PeerError(

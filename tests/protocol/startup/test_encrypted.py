@@ -227,10 +227,43 @@ def test_long_octets_and_an_orderly_end() -> None:
     long = bytes(range(256)) * 2000
     assert accepting.receive(connecting.send(long))[0] == long
     assert accepting.binding == connecting.binding
-    session = connecting._session
-    with pytest.raises(ssl.SSLWantReadError):
-        session.unwrap()
-    assert accepting.receive(connecting.send(b""))[0] == b""
+    assert not accepting.closed
+
+    last = connecting.close()
+    assert accepting.receive(last) == (b"", b"")
+    assert accepting.closed
+    assert not connecting.closed
+
+    # The other end may end its own direction later, or never.
+    assert connecting.receive(accepting.close()) == (b"", b"")
+    assert connecting.closed
+
+
+def test_what_was_sent_before_the_end_arrives_before_it() -> None:
+    accepting, connecting = Stream(accepts=True), Stream(accepts=False)
+    connected(accepting, connecting)
+    octets = connecting.send(b"last words") + connecting.close()
+    assert accepting.receive(octets)[0] == b"last words"
+    assert accepting.closed
+
+
+@pytest.mark.parametrize(
+    ("accepts", "sentence"),
+    [
+        (False, "ended its TLS session in the handshake"),
+        (True, "broken its TLS session"),
+    ],
+)
+def test_an_end_before_the_session_is_a_broken_session(
+    accepts: bool, sentence: str
+) -> None:
+    """Anybody can write these octets: they must not pass for the end of a stream."""
+    close_notify = bytes([21, 3, 3, 0, 2, 1, 0])
+    stream = Stream(accepts=accepts)
+    with pytest.raises(PeerError, match=sentence):
+        stream.receive(close_notify)
+
+    assert not stream.closed
 
 
 def test_the_proof_of_a_session_says_whose_it_is() -> None:
