@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from impi.base.remote.starter_lines import NOTHING
-from impi.base.remote.unacknowledged import by_netlink
+from impi.base.remote.unacknowledged import listed
 
 PROGRAM = Path(__file__).parent / "programs" / "idle_starter.py"
 ROOT = Path(__file__).parents[2]
@@ -21,11 +21,11 @@ FIRST = 3
 """Looks in which other processes are seen for the first time."""
 
 
-def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connections() -> (
-    None
-):
+def test_a_look_of_a_starter_is_at_its_own_processes_and_known_connections(
+    tmp_path: Path,
+) -> None:
     try:
-        list(by_netlink({1}))
+        listed({1})
     except OSError as error:
         pytest.skip(f"this kernel tells of connections by /proc/net/tcp only: {error}")
     spec = {
@@ -42,13 +42,15 @@ def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connectio
         "leaves": NOTHING,
     }
     orders = [spec, {"do": "watch", "ends": [["127.0.0.1", 9]], "procs": []}]
+    counters = tmp_path / "snmp"
+    counters.write_text("Tcp: ActiveOpens PassiveOpens\nTcp: 1 2\n", "ascii")
     made_before = {
         f"{folder}/stat"
         for folder in Path("/proc").iterdir()
         if folder.name.isdecimal()
     }
     with subprocess.Popen(
-        [sys.executable, "-S", str(PROGRAM), str(LOOKS)],
+        [sys.executable, "-S", str(PROGRAM), str(LOOKS), str(counters)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -76,5 +78,5 @@ def test_a_look_of_a_starter_is_at_its_own_processes_and_asks_once_for_connectio
         )
         assert [word for word in look if not word.endswith("/stat")] == [
             "/proc",
-            "socket",
-        ]
+            str(counters),
+        ], "no list of connections, as none has been opened"

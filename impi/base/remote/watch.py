@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable
 
 from impi.base.remote.processes import Family, Groups
 from impi.base.remote.starter_lines import End
-from impi.base.remote.unacknowledged import Ends, sockets, unacknowledged
+from impi.base.remote.unacknowledged import Connections, Ends, sockets
 
 LOOK_S = 0.5
 """Seconds between two looks."""
 QUIET_S = 1.0
-"""The same while the job runs and nothing looks lost."""
+"""The same while nothing looks lost."""
 
 
 class Watch:
@@ -43,6 +43,7 @@ class Watch:
         self.family = Family()
         # Listeners of the job's hosts; only connections with these count
         self.ends: set[End] = set()
+        self._connections = Connections()
         self._clock = clock
         self._last = clock() - QUIET_S
         self._told = False
@@ -62,14 +63,11 @@ class Watch:
 
         # A reported process or connection stands here with infinity: it sets no moment of its own.
         since = [*self._stopped.values(), *self._cut.values()]
-        if self.ends and not since:
+        if not since:
             return self._last + QUIET_S - self._clock()
 
         # Not later than the moment at which something seen becomes lost.
-        return (
-            min(self._last + LOOK_S, self.limit_s + min(since, default=math.inf))
-            - self._clock()
-        )
+        return min(self._last + LOOK_S, self.limit_s + min(since)) - self._clock()
 
     def due(self) -> bool:
         """Return whether to look now, and count that as a look if so."""
@@ -101,7 +99,7 @@ class Watch:
 
         # By ports first, as the kernel can filter these; then by whole ends,
         # since ports are not unique.
-        listed = unacknowledged({port for _, port in self.ends})
+        listed = self._connections.unacknowledged({port for _, port in self.ends})
         waiting = {
             inode: ends for inode, ends in listed if not self.ends.isdisjoint(ends)
         }

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from impi.protocol.semantics.constants import ANY_TAG
 from impi.rank.engine.channels.entries import any_thread, checked_entry
+from impi.rank.engine.turns import longer
 
 if TYPE_CHECKING:
     from impi.protocol.transfer import Deliver, Incoming, Transfer
@@ -155,7 +156,7 @@ class StandingReceive:
         self._awaited, self._tag, self._place = self._way, tag, place
         self._forget()
 
-        spin_s = turns.patience.spin_s
+        spin_s, sleep_s = turns.patience.spin_s, turns.longest_s
         try:
             # Tested in each round: octets of the channel may be for another receive, and another
             # thread may have come.
@@ -167,7 +168,7 @@ class StandingReceive:
                 or (turns.others and turns.waiters)
             ):
                 moved = turns.channels.wait_on(
-                    self._host, spin_s, 0.0 if threads.shared else turns.longest_s, self
+                    self._host, spin_s, 0.0 if threads.shared else sleep_s, self
                 )
                 if (self.taken is not None and self.taken.advance()) or (
                     given_up is not None and given_up()
@@ -175,10 +176,13 @@ class StandingReceive:
                     break
 
                 # An event was here, so the next one is likely to be near. After a wait in vain the
-                # next one blocks at once.
-                spin_s = turns.patience.spin_s if moved else 0.0
-                if not moved and threads.notice():
-                    break  # to sleep outside of the engine
+                # next one blocks at once, and for longer.
+                if moved:
+                    spin_s, sleep_s = turns.patience.spin_s, turns.longest_s
+                else:
+                    spin_s, sleep_s = 0.0, longer(sleep_s)
+                    if threads.notice():
+                        break  # to sleep outside of the engine
         finally:
             # An interrupt, too, gives the place back
             self._awaited, self._place = _NOTHING, None

@@ -49,9 +49,9 @@ _LET_IN_S: Final = 50e-6
 _PUSH_S: Final = 0.2
 _BRIEF_S: Final = 30e-6  # Longest spin on one channel once other threads call, too
 IDLE_S: Final = 1.0
-"""Longest sleep if every event has a descriptor; bounds the effect of a lost wake-up."""
+"""Longest sleep; bounds the effect of a lost wake-up."""
 REMOTE_ONLY_S: Final = 0.05
-"""Longest sleep while only channels matter: the vendor may have eager sends to push."""
+"""First sleep while only channels matter: a polled vendor may have eager sends to push."""
 
 
 class Turns:
@@ -168,7 +168,7 @@ class Turns:
                     begun, timeout = 0.0, 0.0
                     continue
 
-                if timeout == self.longest_s:
+                if timeout >= REMOTE_ONLY_S:
                     threads.outside(sleep, _LET_IN_S)
 
                 # The clock starts at the first turn without an event, so a wait that ends at once
@@ -188,16 +188,14 @@ class Turns:
                 # All that can end the wait makes a descriptor readable: epoll wakes us, however
                 # long we sleep.
                 if self._is_announced(polling=polling):
-                    timeout = self.longest_s
+                    timeout = min(self.longest_s + (now - begun) * _NAP_OF_WAIT, IDLE_S)
                 elif now - begun < patience.yield_s:
                     # Ranks share cores: the awaited one may need this core now
                     patience.pause()
                 else:
                     # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
                     longest_s = (
-                        _LONGEST_NAP_S
-                        if self._push_library(now - begun)
-                        else REMOTE_ONLY_S
+                        _LONGEST_NAP_S if self._push_library(now - begun) else IDLE_S
                     )
                     timeout = min(_NAP_S + (now - begun) * _NAP_OF_WAIT, longest_s)
 
@@ -268,6 +266,7 @@ class Turns:
             # The fast path of Recv and Wait: one channel, one recv, no epoll and no turn. It holds
             # while that channel's packets alone can end the operation.
             threads, spin_s = self.threads, self.patience.spin_s
+            sleep_s = self.longest_s
             if (
                 not self.others
                 and isinstance(operation, ReceiveOperation)
@@ -290,11 +289,11 @@ class Turns:
                         host, spin_s, 0.0
                     ):
                         break
-                elif self.channels.wait_on(host, spin_s, self.longest_s):
-                    spin_s = self.patience.spin_s
+                elif self.channels.wait_on(host, spin_s, sleep_s):
+                    spin_s, sleep_s = self.patience.spin_s, self.longest_s
                 else:
-                    # Nothing came for longest_s, so the next round sleeps at once
-                    spin_s = 0.0
+                    # Nothing came for sleep_s, so the next round sleeps at once.
+                    spin_s, sleep_s = 0.0, longer(sleep_s)
                     threads.notice()
 
             # The operation is not done: other threads share the wait, or more than this channel
@@ -420,6 +419,15 @@ class Turns:
     def doze(self, seconds: float) -> None:
         """Sleep until a packet may be here, at most ``seconds``; for any thread."""
         self.channels.doze(seconds)
+
+
+def longer(sleep_s: float) -> float:
+    """Return the next sleep of a wait, after one in which nothing came.
+
+    With this factor, each sleep lasts a hundredth of all sleeps before it, and as long as the
+    first. A wait of that kind needs no clock.
+    """
+    return min(sleep_s * (1 + _NAP_OF_WAIT), IDLE_S)
 
 
 def _asks_library(operation: Operation) -> bool:

@@ -527,7 +527,8 @@ def test_what_is_below_a_daemon_may_end_after_it(start: Start, tmp_path: Path) -
     """Ranks of a frozen node whose proxy has ended: what they have mapped is removed, too."""
     name, mine = secrets.token_hex(7), tmp_path / "mpich_shm_mine"
     own = f"remains._SHM = {str(tmp_path)!r}; remains._ALONE_S = 60"
-    code = f"from impi.base.remote import remains, starter, watch; {own}; watch.LOOK_S = 0; starter.main()"
+    always = "watch.LOOK_S = watch.QUIET_S = 0"
+    code = f"from impi.base.remote import remains, starter, watch; {own}; {always}; starter.main()"
     told = leaves(name, proxy=False)
     raw = start(
         ["sleep", "100"],
@@ -777,7 +778,7 @@ def test_an_asker_that_falls_silent_is_gone(start: Start) -> None:
 CROWDED = """
 import os
 from impi.base.remote import processes, starter, watch
-starter.LOOK_S = watch.LOOK_S = 0.01
+starter.LOOK_S = watch.LOOK_S = watch.QUIET_S = 0.01
 def wants_processor(pid):
     asked.append(pid)
     return len(asked) < 5
@@ -819,7 +820,7 @@ def test_an_asker_without_beats_may_be_silent(start: Start) -> None:
 
 IMPATIENT = """
 from impi.base.remote import starter, watch
-starter.LOOK_S = watch.LOOK_S = 0.05
+starter.LOOK_S = watch.LOOK_S = watch.QUIET_S = 0.05
 watch.Watch._overdue = lambda self, since, seen: list(seen)
 starter.main()
 """

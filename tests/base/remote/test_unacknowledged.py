@@ -16,11 +16,13 @@ import pytest
 
 from impi.base.remote import unacknowledged as asked
 from impi.base.remote.unacknowledged import (
+    Connections,
     Ends,
+    again,
     by_netlink,
     by_tables,
+    listed,
     sockets,
-    unacknowledged,
 )
 
 SO_ATTACH_FILTER = 26
@@ -93,13 +95,13 @@ def test_both_ways_see_a_cut_connection(pair: Pair, idle: bool) -> None:
         pair.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     else:
         pair.sock.send(b"x")
-    wait_for(lambda: list(by_netlink({pair.port})), entry)
+    known = listed({pair.port})
+    wait_for(lambda: list(by_netlink(again(known))), entry)
     wait_for(lambda: list(by_tables()), entry)
-    assert entry in unacknowledged({pair.port})
     # By either end's port, among few others or too many for a filter.
     for ports in ({pair.ends[0][1]}, {1, pair.port, 65535}, set(range(1, 200))):
-        assert entry in list(by_netlink(ports))
-    assert entry not in list(by_netlink({1, 2}))
+        assert entry in list(by_netlink(listed(ports)))
+    assert entry not in list(by_netlink(listed({1, 2})))
     assert entry[0] in sockets([os.getpid()])
     assert entry[0] not in sockets([os.getppid()])
 
@@ -107,8 +109,8 @@ def test_both_ways_see_a_cut_connection(pair: Pair, idle: bool) -> None:
 def test_a_connection_that_answers_is_not_listed(pair: Pair) -> None:
     pair.sock.send(b"x")
     inode, _ = entry_of(pair)
-    for listed in (by_netlink({pair.port}), by_tables()):
-        assert inode not in dict(listed)
+    for found in (by_netlink(listed({pair.port})), by_tables()):
+        assert inode not in dict(found)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +123,99 @@ def test_a_kernel_that_refuses_has_tables(
 ) -> None:
     monkeypatch.setattr(asked, name, value)
     with pytest.raises(OSError):
-        list(by_netlink({8080}))
+        listed({8080})
     monkeypatch.setattr(asked, "by_tables", lambda: [(77, (HERE, THERE))])
-    assert unacknowledged({8080}) == [(77, (HERE, THERE))]
+    assert Connections().unacknowledged({8080}) == [(77, (HERE, THERE))]
+
+
+@pytest.fixture
+def lists(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
+    """The lists that the kernel has been asked for."""
+    found: list[set[int]] = []
+
+    def noted(ports: set[int]) -> list[bytes]:
+        found.append(ports)
+        return listed(ports)
+
+    monkeypatch.setattr(asked, "listed", noted)
+    return found
+
+
+def counters(path: Path, active: int, passive: int) -> None:
+    path.write_text(
+        "Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens InSegs\n"
+        f"Tcp: -1 {active} {passive} 12\n",
+        "ascii",
+    )
+
+
+def test_a_list_is_asked_for_only_after_a_connection_has_been_opened(
+    pair: Pair,
+    lists: list[set[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """A list costs 1.5 ms of the kernel's time, a question about one connection some us."""
+    path, connections, ports = tmp_path / "snmp", Connections(), {pair.port}
+    monkeypatch.setattr(asked, "_COUNTERS", str(path))
+    counters(path, 5, 6)
+    for _ in range(3):
+        assert entry_of(pair) not in connections.unacknowledged(ports)
+
+    assert lists == [ports]
+
+    # Without a new list a change is seen, and an ended connection is left out.
+    pair.cut()
+    pair.sock.send(b"x")
+    wait_for(lambda: connections.unacknowledged(ports), entry_of(pair))
+    pair.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    pair.sock.close()
+    assert connections.unacknowledged(ports) == []
+    assert lists == [ports]
+
+    for made in ((6, 6), (6, 7)):
+        counters(path, *made)
+        connections.unacknowledged(ports)
+
+    connections.unacknowledged({1, *ports})
+    assert lists == [ports, ports, ports, {1, *ports}]
+
+
+@pytest.mark.parametrize("text", ["", "Tcp: MaxConn\n", None])
+def test_without_counters_each_look_asks_for_a_list(
+    lists: list[set[int]],
+    text: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    path, connections = tmp_path / "snmp", Connections()
+    monkeypatch.setattr(asked, "_COUNTERS", str(path))
+    if text is not None:
+        path.write_text(text, "ascii")
+
+    for _ in range(3):
+        connections.unacknowledged({1})
+
+    assert lists == [{1}] * 3
+
+
+def test_a_connection_that_is_being_made_is_known(pair: Pair) -> None:
+    """It may be established without a change of the counters."""
+    with socket.socket() as sock, socket.socket() as full:
+        # The kernel drops what comes for a full backlog, so a further connect stays in SYN_SENT.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)):
+            sock.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                sock.connect(("127.0.0.1", port))
+
+            known = listed({port})
+            states = {message[17] for message in known}
+            assert states == {1, 2}, "established at both ends, and SYN_SENT"
+            assert len(again(known)) == len(known)
+            assert list(by_netlink(known)) == []
 
 
 # The tables, line by line

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from impi.base.remote import processes, watch
-from impi.base.remote.unacknowledged import Ends
+from impi.base.remote.unacknowledged import Connections, Ends
 from impi.base.remote.watch import Watch
 
 LISTENER = ("10.0.0.1", 8080)
@@ -32,9 +32,11 @@ Listed = list[tuple[int, Ends]]
 def listed(monkeypatch: pytest.MonkeyPatch) -> Listed:
     """Unacknowledged connections: inodes and ends; this process has the socket of inode 77."""
     now: Listed = []
-    monkeypatch.setattr(
-        watch, "unacknowledged", lambda ports: now if ports == {8080} else []
-    )
+
+    def unacknowledged(_connections: Connections, ports: set[int]) -> Listed:
+        return now if ports == {8080} else []
+
+    monkeypatch.setattr(Connections, "unacknowledged", unacknowledged)
     monkeypatch.setattr(
         watch, "sockets", lambda pids: {OURS} if list(pids) == [os.getpid()] else set()
     )
@@ -91,7 +93,7 @@ def test_connections_that_do_not_count(listed: Listed, inode: int, ends: Ends) -
 def test_without_listeners_the_kernel_is_not_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(watch, "unacknowledged")
+    monkeypatch.delattr(Connections, "unacknowledged")
     assert Watch(1.0).cut([]) == []
 
 
@@ -99,6 +101,8 @@ def test_looks_have_their_time() -> None:
     clock = Clock()
     watch = Watch(10.0, clock)
     assert watch.due()
+    assert not watch.due()
+    clock.now += 0.5
     assert not watch.due()
     clock.now += 0.5
     assert watch.due()

@@ -163,7 +163,7 @@ from impi.launch.client.children import Children
 from impi.launch.start.program import command_on
 from impi.base.remote import starter, watch
 
-starter.LOOK_S = watch.LOOK_S = 0.05
+starter.LOOK_S = watch.LOOK_S = watch.QUIET_S = 0.05
 watch.Watch._overdue = lambda self, since, seen: list(seen)
 elsewhere = subprocess.Popen(["sleep", "600"])
 selector = selectors.DefaultSelector()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from engine_world import make_job, run_job
 
@@ -53,11 +55,20 @@ def test_a_message_after_a_long_wait_is_late_by_a_hundredth_at_most(
 ) -> None:
     found = naps(monkeypatch, busy=False)
     assert all(timeout <= turns._NAP_S + waited / 100 for waited, timeout in found)
-    assert max(timeout for _, timeout in found) == turns.REMOTE_ONLY_S
     late = [timeout for waited, timeout in found if waited > 1.0]
-    assert len(late) < 40 * WAIT_S, (
-        "an idle proc looks 20 times a second, and more often at first"
+    assert len(late) < 100 * math.log(WAIT_S) + 3, (
+        "of looks that are a hundredth of the wait apart, as many lie between 1 and 2 s as "
+        "between 10 and 20 s"
     )
+
+
+@pytest.mark.parametrize("first", [turns.REMOTE_ONLY_S, turns.IDLE_S])
+def test_sleeps_without_a_clock_grow_by_a_hundredth_of_the_wait(first: float) -> None:
+    waited, sleep_s = 0.0, first
+    while waited < 200.0:
+        assert sleep_s == pytest.approx(min(first + waited / 100, turns.IDLE_S))
+        waited += sleep_s
+        sleep_s = turns.longer(sleep_s)
 
 
 def test_requests_of_the_library_are_asked_a_thousand_times_a_second(
