@@ -141,6 +141,22 @@ def within(layout: Layout, rank: int, root: int) -> Team:
     return Team(members, members.index(stand_in), linear=False)
 
 
+@_remembered
+def high_within(
+    layout: Layout, rank: int, root: int
+) -> tuple[int | None, tuple[int, ...]]:
+    """Return :meth:`Team.high` of ``rank`` in its local phase."""
+    return within(layout, rank, root).high(rank)
+
+
+@_remembered
+def low_within(
+    layout: Layout, rank: int, root: int
+) -> tuple[int | None, tuple[int, ...]]:
+    """Return :meth:`Team.low` of ``rank`` in its local phase."""
+    return within(layout, rank, root).low(rank)
+
+
 class Links(NamedTuple):
     """The neighbours of one process in both phases together."""
 
@@ -157,7 +173,7 @@ def high_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
     """The neighbours of ``rank`` for a barrier or a broadcast (IMPI 4.10, 4.11)."""
     return _join(
         across(layout, root, maxlinear).high(rank),
-        within(layout, rank, root).high(rank),
+        high_within(layout, rank, root),
     )
 
 
@@ -165,7 +181,7 @@ def high_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
 def low_links(layout: Layout, rank: int, root: int, maxlinear: int) -> Links:
     """The neighbours of ``rank`` for a reduction (IMPI 4.16)."""
     return _join(
-        across(layout, root, maxlinear).low(rank), within(layout, rank, root).low(rank)
+        across(layout, root, maxlinear).low(rank), low_within(layout, rank, root)
     )
 
 

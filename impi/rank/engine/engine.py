@@ -473,6 +473,7 @@ class Engine:
             if source == ANY_SOURCE:
                 # Local messages that came first must match first. Where a remote message matches
                 # every such receive at once, nothing else would ever drain the shadow.
+                self.vendor.progress()
                 self.matching.drain(context)
 
             operation = ReceiveOperation(
@@ -536,6 +537,7 @@ class Engine:
             # length of pk_msglen.
             matcher = context.matchers[0]
             if source == ANY_SOURCE:
+                self.vendor.progress()
                 self.matching.drain(context)  # see receive()
 
             message = matcher.probe(source, tag)

@@ -118,20 +118,32 @@ class Turns:
         # while the program waits for packets.
         self._vendor.progress()
 
-        moved = False
-        # A copy: a message that is drained may end the last receive of its communicator. The
-        # communicator then leaves the table.
-        for context in tuple(self.waiters.values()):
-            moved |= self._drain(context)
-
+        moved = self._take_local()
         if self.active:
             moved |= self._advance_operations()
 
         # Packets of this turn may end operations. Without a second round the wait would see that
         # only after its next sleep.
-        moved |= self.channels.poll(0.0 if moved else timeout)
+        if moved or not timeout:
+            moved |= self.channels.poll(0.0)
+        elif self.channels.poll(timeout):
+            self._take_local()  # the event may have been local messages
+            moved = True
 
-        return (bool(self.active) and self._advance_operations()) or moved
+        if moved and self.active:
+            self._advance_operations()
+
+        return moved
+
+    def _take_local(self) -> bool:
+        """Take the local messages that the library has; return whether there was any."""
+        any_came = False
+        # A copy: a message that is drained may end the last receive of its communicator. The
+        # communicator then leaves the table.
+        for context in tuple(self.waiters.values()):
+            any_came |= self._drain(context)
+
+        return any_came
 
     def _advance_operations(self) -> bool:
         """Advance all operations under way; return whether one has ended."""
@@ -160,6 +172,9 @@ class Turns:
             threads, patience, begun, timeout = self.threads, self.patience, 0.0, 0.0
             dozes = patience.dozes and self._vendor_fd is not None
             spin_s = 0.0 if dozes else patience.spin_s
+            if dozes and not threads.notice() and self._is_announced(polling=polling):
+                timeout = self.longest_s  # the first turn sleeps already
+
             # As long as there is one thread, it sleeps inside of the engine, in the poll of a turn:
             # no other thread could want in.
             while not (threads.shared or ready()):
@@ -315,6 +330,9 @@ class Turns:
 
         if self.watch is not None:
             return None  # a wait in one channel would never call watch()
+
+        if self.others and self.waiters:
+            return None  # a local message may end it
 
         host = None
 

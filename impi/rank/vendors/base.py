@@ -162,7 +162,10 @@ class LocalComm(Protocol):
         """Start a send; ``data`` stays untouched until done. ``sync``: done when received."""
 
     def improbe(self) -> Arrival | None:
-        """Take the next message off the queue, of any source and tag, in order of arrival."""
+        """Take the next message off the queue, of any source and tag, in order of arrival.
+
+        A message may be seen only after the next :meth:`Vendor.progress`.
+        """
 
     def subset(self, ranks: Sequence[int], cid: int) -> LocalComm:
         """Create a communicator of the members ``ranks``, in that order; only they call this.

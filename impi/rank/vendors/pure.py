@@ -157,9 +157,7 @@ class _PureComm:
 
     def improbe(self) -> _PureArrival | None:
         if not self._arrivals:
-            self._vendor.drive()
-            if not self._arrivals:
-                return None
+            return None
 
         arrival = self._arrivals.popleft()
         # Only now: a message may come before its communicator, which alone knows the ranks.
@@ -223,6 +221,7 @@ class PureVendor:
 
         receipts: list[tuple[int, bytearray, Completion]] = []
         while len(receipts) < self.size - 1:
+            self.mesh.turn(self)
             while (arrival := comm.improbe()) is not None:
                 self._gathered.append(arrival)
 

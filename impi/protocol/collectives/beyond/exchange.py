@@ -22,7 +22,7 @@ from impi.protocol.collectives.layout import Layout
 from impi.protocol.collectives.packing import Fixed, Octets, Packing
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
 from impi.protocol.collectives.tags import BARRIER_TAG, BCAST_TAG, GATHER_TAG
-from impi.protocol.collectives.teams import circle, within
+from impi.protocol.collectives.teams import circle, high_within, within
 
 _NOTHING = b""
 
@@ -50,7 +50,7 @@ def barrier_by_exchange(
 
         return
 
-    parent, children = within(layout, rank, 0).high(rank)
+    parent, children = high_within(layout, rank, 0)
     if children:
         yield [Recv(child, BARRIER_TAG) for child in children]
 
@@ -190,7 +190,7 @@ def _spread(
     everybody = range(layout.size)
     near = within(layout, rank, 0)
     master = near.members[near.first]
-    parent, children = near.high(rank)
+    parent, children = high_within(layout, rank, 0)
 
     # Only for those who have to pass it on; a master alone in its client keeps the pieces.
     joined = (

@@ -14,7 +14,7 @@ from impi.protocol.collectives.layout import Layout
 from impi.protocol.collectives.packing import Octets
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send, Step
 from impi.protocol.collectives.tags import BCAST_TAG
-from impi.protocol.collectives.teams import across, within
+from impi.protocol.collectives.teams import across, high_within, within
 
 
 def bcast_over(
@@ -53,7 +53,9 @@ def bcast_over(
     # Only stand-ins speak with other clients; everybody else hears from the one of its own client.
     if rank != stand_in:
         return (
-            yield from _from_stand_in(near.high(rank), stand_in, like, native=native)
+            yield from _from_stand_in(
+                high_within(layout, rank, root), stand_in, like, native=native
+            )
         )
 
     wide = across(layout, root, 0)
@@ -69,7 +71,10 @@ def bcast_over(
     if native:
         last.append(Local("bcast", stand_in, whole, like))
     else:
-        last += [Send(child, whole, BCAST_TAG) for child in near.high(rank)[1]]
+        last += [
+            Send(child, whole, BCAST_TAG)
+            for child in high_within(layout, rank, root)[1]
+        ]
 
     if last:
         yield last

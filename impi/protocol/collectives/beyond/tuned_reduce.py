@@ -14,7 +14,7 @@ from impi.protocol.collectives.layout import Layout
 from impi.protocol.collectives.reduction import Reduction
 from impi.protocol.collectives.steps import Algorithm, Local, Recv, Send
 from impi.protocol.collectives.tags import BCAST_TAG, REDUCE_TAG
-from impi.protocol.collectives.teams import across, within
+from impi.protocol.collectives.teams import across, high_within, low_within, within
 
 V = TypeVar("V")
 
@@ -91,7 +91,7 @@ def allreduce_by_elimination(
     near = within(layout, rank, 0)
     stand_in = near.members[near.first]
 
-    parent, children = near.high(rank)
+    parent, children = high_within(layout, rank, 0)
     if rank == stand_in:
         vertices = across(layout, 0, 0).members
 
@@ -134,7 +134,7 @@ def _nearby(
         [result] = yield [Local("reduce", stand_in, value, reduction=reduction)]
         return result  # type: ignore[no-any-return]  # a step's result has the caller's type
 
-    parent, children = near.low(rank)
+    parent, children = low_within(layout, rank, root)
 
     result = value
     if children:

@@ -100,14 +100,10 @@ def check(op: str, datatype: TypeMap) -> None:
         )
 
     # Only value-index pairs have two runs among predefined types.
-    if len(datatype.runs) == 2:
-        defined = not kinds or kinds is _ANY
-        what = "value and index pairs"
-    else:
-        defined = datatype.runs[0].basic.kind in kinds
-        what = f"{datatype.runs[0].basic.kind.value} types"
-
-    if not defined:
+    kind = datatype.runs[0].basic.kind
+    is_pair = len(datatype.runs) == 2
+    if not ((not kinds or kinds is _ANY) if is_pair else kind in kinds):
+        what = "value and index pairs" if is_pair else f"{kind.value} types"
         raise error(
             "ERR_OP", f"MPI_{op} is not defined for {what} such as MPI_{datatype.name}"
         )

@@ -11,7 +11,7 @@ argument; results are those of :mod:`impi.protocol.collectives`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from impi.base.records import record
 from impi.protocol import collectives
@@ -61,6 +61,7 @@ _NEVER_LINEAR = 0
 
 Plans: TypeAlias = dict[tuple[object, ...], Any]
 """The prepared parts of reductions of a communicator (:mod:`.reduction_plan`), by their kind."""
+_MOST_RULES: Final = 256
 
 
 class Within:
@@ -100,6 +101,8 @@ class Within:
         self._xsize = job.xsize
         self._others = job.collectives
         self._decisions = job.decisions
+        # Looked up once for each operation and size: programs use few of them
+        self._rules: dict[tuple[str, int], Rule | None] = {}
 
     def role(self, root: int) -> Role:
         """Return a role that is a leaf; Exception ERR_ROOT: no such root."""
@@ -390,12 +393,23 @@ class Within:
 
     def _rule(self, operation: str, nbytes: int | None) -> Rule | None:
         """Return the rule for an operation; ``nbytes``: octets known to all procs, or None."""
-        # Rules are about the way between masters; inside one client there is none.
-        clients = self.layout.num_masters()
-        if self._decisions is None or nbytes is None or clients == 1:
+        if self._decisions is None or nbytes is None:
             return None
 
-        return self._decisions.choose(operation, clients, nbytes)
+        rules, key = self._rules, (operation, nbytes)
+        if key not in rules:
+            if len(rules) >= _MOST_RULES:
+                rules.clear()
+
+            # Rules are about the way between masters; inside one client there is none.
+            clients = self.layout.num_masters()
+            rules[key] = (
+                self._decisions.choose(operation, clients, nbytes)
+                if clients > 1
+                else None
+            )
+
+        return rules[key]
 
     def _reduction_rule(
         self, operation: str, value: V, reduction: Reduction[V]

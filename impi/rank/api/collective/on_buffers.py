@@ -448,8 +448,9 @@ class BufferOperations:
         if place is not None and length is not None and len(place) != length:
             place = None
 
+        engine = runtime.engine()
         operation = CollectiveOperation(
-            runtime.engine(),
+            engine,
             self._live(),
             algorithm,
             codec or OctetCodec(),
@@ -458,11 +459,14 @@ class BufferOperations:
             place=place,
         )
 
-        return (
-            OVER
-            if blocking and operation.done and operation.failure is None
-            else Request._of(operation)
-        )
+        if blocking:
+            if not operation.done:
+                engine.turns.wait_for(operation)
+
+            if operation.failure is None:
+                return OVER
+
+        return Request._of(operation)
 
     def _in_place(self, spec: BufferSpec) -> bool:
         """mpi4py takes None for IN_PLACE in collectives; two groups have no IN_PLACE."""

@@ -103,7 +103,7 @@ def _prepared(
         codec = NumbersCodec(typemap, code, long_size, external=external)
     else:
         combine, copy, join = (
-            _on_arrays(message.datatype, op, name, typemap),
+            _on_arrays(message.datatype, op, name),
             np.copy,
             np.concatenate,
         )
@@ -124,14 +124,18 @@ def _prepared(
 
 
 def _on_arrays(
-    datatype: Datatype, op: Op, name: str | None, typemap: TypeMap
+    datatype: Datatype, op: Op, name: str | None
 ) -> Callable[[Array, Array], Array]:
-    def combine(invec: Array, inoutvec: Array) -> Array:
-        if name is not None:
-            predefined.apply(name, invec, inoutvec, typemap)
-        else:
+    """Return the function of an operation, which is known to be defined for the type."""
+    if name is not None:
+        apply, _ = predefined.OPS[name]
+    else:
+
+        def apply(invec: Array, inoutvec: Array) -> None:
             op._call(_octets(invec), _octets(inoutvec), datatype)
 
+    def combine(invec: Array, inoutvec: Array) -> Array:
+        apply(invec, inoutvec)
         return inoutvec
 
     return combine

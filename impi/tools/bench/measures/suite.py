@@ -116,7 +116,13 @@ def _memory(pair: Pair, _: Effort) -> Iterator[Experiment]:
 def _idle(vendors: Sequence[str], effort: Effort) -> Iterator[Experiment]:
     """Measure a waiting job of all vendors: all its processes together, and its last rank."""
 
-    argv = ("resources.py", "idle", "--json", "--seconds", "1" if effort.quick else "10")
+    argv = (
+        "resources.py",
+        "idle",
+        "--json",
+        "--seconds",
+        "1" if effort.quick else "10",
+    )
     lines = (
         Line(
             measure="idle", key="job", unit="%", variant="whole job, 2 procs a client"
