@@ -10,7 +10,7 @@ from os import sched_yield
 from typing import Any
 
 import pytest
-from engine_world import MemoryVendor, make_job
+from engine_world import MemoryComm, MemoryVendor, make_job
 
 from impi.base.errors import UsageError
 from impi.base.records import replaced
@@ -164,6 +164,42 @@ def test_a_wait_for_packets_alone_sleeps_as_they_wake_it(
     peer.engine.turns.wait(lambda: next(turns, None) is None)
     peer.close()
     assert not given
+
+
+def test_a_rank_that_dozes_sleeps_at_once_and_takes_what_wakes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One turn for a local message: what the two others of its core cost is the core's time."""
+    monkeypatch.setattr("impi.rank.engine.channels.threads.is_single", lambda: True)
+    peer = Peer([2, 1], 0.0, _Announced)
+    turns, comm = peer.engine.turns, peer.context.shadow.comm
+    assert isinstance(comm, MemoryComm)
+    turns.patience = Patience(crowded=True)
+    target, sleeps, count = OctetTarget(), list[float](), [0]
+    operation = peer.engine.receive(peer.context, 1, 5, target)
+    poll, turn = turns.channels.poll, turns._turn
+
+    def sends(timeout: float) -> bool:
+        """The other rank sends while this one sleeps."""
+        if timeout:
+            sleeps.append(timeout)
+            MemoryComm(comm._queues, [0, 1], 1, comm.cid, None).isend(
+                0, 2 * 5, memoryview(b"hello"), sync=False
+            )
+            os.write(peer.engine.vendor.ends[1], b"x")  # type: ignore[attr-defined]
+        return poll(timeout)
+
+    def counted(timeout: float = 0.0) -> bool:
+        count[0] += 1
+        return turn(timeout)
+
+    monkeypatch.setattr(turns.channels, "poll", sends)
+    monkeypatch.setattr(turns, "_turn", counted)
+    turns.wait(lambda: operation.done)
+    peer.close()
+    assert bytes(target.data) == b"hello"
+    assert sleeps == [turns.longest_s]
+    assert count == [1]
 
 
 class _Copying(MemoryVendor):
