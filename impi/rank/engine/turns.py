@@ -118,13 +118,14 @@ class Turns:
         # while the program waits for packets.
         self._vendor.progress()
 
-        moved = self._take_local()
+        moved, heard = self._take_local(), len(self.waiters)
         if self.active:
             moved |= self._advance_operations()
 
         # Packets of this turn may end operations. Without a second round the wait would see that
-        # only after its next sleep.
-        if moved or not timeout:
+        # only after its next sleep. And the messages of a communicator that waits only since this
+        # turn may be here: no descriptor tells of them again.
+        if moved or not timeout or len(self.waiters) > heard:
             moved |= self.channels.poll(0.0)
         elif self.channels.poll(timeout):
             self._take_local()  # the event may have been local messages
