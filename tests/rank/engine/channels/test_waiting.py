@@ -202,6 +202,25 @@ def test_a_rank_that_dozes_sleeps_at_once_and_takes_what_wakes_it(
     assert count == [1]
 
 
+def test_no_sleep_before_the_messages_of_a_new_waiter_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The vendor may have read them: then no descriptor tells of them again."""
+    peer = Peer([2, 1], 0.0, _Announced)
+    turns, waits = peer.engine.turns, list[float]()
+    begins = _LongPhase(peer.engine.vendor, 1)
+    monkeypatch.setattr(begins, "advance", lambda: peer.context.count_waiting(1))
+    monkeypatch.setattr(
+        turns.channels, "poll", lambda timeout: bool(waits.append(timeout))
+    )
+    turns.track(begins)
+    turns._turn(1.0)
+    begins.done = True
+    monkeypatch.setattr(begins, "advance", lambda: True)
+    peer.close()
+    assert waits[0] == 0.0
+
+
 class _Copying(MemoryVendor):
     """A vendor that moves a part of a long message with each call."""
 
@@ -217,7 +236,7 @@ class _LongPhase:
 
     cancelled = False
 
-    def __init__(self, vendor: _Copying, calls: int) -> None:
+    def __init__(self, vendor: Any, calls: int) -> None:
         self.vendor, self.calls, self.looks = vendor, calls, 0
         self.done = False
 
