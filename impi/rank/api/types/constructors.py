@@ -1,4 +1,10 @@
-"""Constructors and decoders of derived datatypes."""
+"""Constructors and decoders of derived datatypes.
+
+How it works: each ``Create_*`` turns its arguments into Python's numbers, calls the function of
+:mod:`impi.protocol.semantics.values.derive` that has the combiner's name, and keeps combiner,
+arguments and base types as the type's recipe. The decoders read the recipe back. Names and order of
+the arguments are those of mpi4py's ``decode``, because programs call the constructor with them.
+"""
 
 from __future__ import annotations
 
