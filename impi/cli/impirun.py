@@ -1,4 +1,11 @@
-"""``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2)."""
+"""``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2).
+
+How it works: the parser's options are declared as fields of records (:mod:`impi.protocol.options`),
+so a new option needs no line here. :func:`main` reads the words, decides which of the parts is
+meant, and imports only that part: a start of impirun counts in every start of a job. The words of
+the program are cut off before argparse sees them, because argparse would take options among them
+for its own.
+"""
 
 from __future__ import annotations
 

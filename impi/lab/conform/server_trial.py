@@ -1,6 +1,13 @@
 """Tests of a rendezvous server: scripted clients talk to it (2.2.1, 2.3.2 to 2.3.7).
 
-:mod:`.script.server_steps` has the steps.
+How it works: a trial starts the server under test and performs the steps of one test, line by line.
+Some steps are about the server's process (start, lines that it prints, its end), the others about
+one scripted client (connect, send, expect). Each client is a :class:`_Talker`: a connection that
+records every octet, and the labels that it has given and heard. :mod:`.script.server_steps` has the
+steps.
+
+The first step that does not go as written ends the test as *broken*. Steps that wait have a
+deadline, and a test for silence waits for it in full: nothing else can show that nothing comes.
 """
 
 from __future__ import annotations
@@ -119,9 +126,10 @@ class ServerTrial:
             for line, step in [
                 (line, read_server_step(line)) for line in self._test.lines({})
             ]:
+                # Kept before the step is performed: an error names the step in which it happened.
                 self.step = line
-
                 self.log.append(line)
+
                 if isinstance(step, OfServer):
                     self._of_server(step)
                 else:

@@ -1,8 +1,12 @@
 """Evidence from outside: how octets of a client move, and which addresses are in use.
 
-The witness reads it in /proc while all ranks stand at the gate after MPI_Init: mapped libraries,
-the programs above a rank, shared segments, listeners. :func:`address` holds labels of start-up and
-captured connections against the addresses of the nodes.
+How it works: the witness reads /proc while all ranks wait at the gate after MPI_Init: mapped
+libraries, the programs above a rank, shared segments, listeners. Each item compares that with the
+plan of the cell, rank by rank, and yields its complaints. :func:`address` compares the labels of
+start-up and the captured connections with the addresses of the nodes.
+
+None of it asks a rank what it is: a program that runs under another library than planned would say
+whatever its code says.
 """
 
 from __future__ import annotations

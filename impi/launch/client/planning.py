@@ -1,7 +1,10 @@
 """Check a client's options before any proc starts, and make the plan of its start.
 
-Nodes, MPI library, program and interface are checked first, because a mistake found later would end
-the job at all clients. The plan says which launcher starts the procs, and with which command.
+How it works: :func:`make_plan` checks nodes, MPI library, program and interface, in the order in
+which each answer depends on the one before, and returns a :class:`Plan`. The plan says which
+launcher starts the procs, and with which command. All of that happens before the client joins: a
+mistake found later would end the job at all clients, and one found now costs this user one
+sentence.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The backend ``docker``: labs of containers on one engine.
 
-How it works: the backend keeps what outlives a lab, namely the images of vendors by name, the builds
-that take a vendor's place (``--replace``), and whether the engine can disturb networks. ``prepare``
-builds what is missing before any lab opens, so that no cell's time has a build in it. ``open`` puts
-all this into a :class:`.container_lab.LabPlan`, from which the lab makes networks and containers.
+How it works: the backend keeps what outlives a lab: the images of vendors by name, the builds that
+take a vendor's place (``--replace``), and whether the engine can disturb networks. ``prepare``
+builds missing images before the first lab opens, so that no cell's time has a build in it. ``open``
+puts all this into a :class:`.container_lab.LabPlan`, from which the lab makes networks and
+containers.
 
 Images are known by id and not by name: another run may give a name to another image while this run
 still opens labs.

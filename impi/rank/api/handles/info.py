@@ -1,8 +1,8 @@
 """Info: an ordered dictionary of strings. IMPI defines no keys.
 
-MPI's methods (``Get``, ``Set``) and Python's (``info["key"]``) differ in one point: a null object is
-an error for the first and empty for the second, as in mpi4py. Values are never empty and keys have
-a limit of length (MPI 4.1, 10), which both kinds of methods check in ``Set``.
+MPI's methods (``Get``, ``Set``) and Python's (``info["key"]``) differ in one point: a null object
+is an error for the first and empty for the second, as in mpi4py. Values are never empty and keys
+have a limit of length (MPI 4.1, 10), which both kinds of methods check in ``Set``.
 """
 
 from __future__ import annotations

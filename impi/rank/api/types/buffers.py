@@ -2,13 +2,14 @@
 
 Each becomes octets of user memory, a count and a datatype, without copying.
 
-How it works: there are two readers. ``_plainly`` knows the form of most messages, a contiguous array
-of native numbers, and makes two objects. It refuses everything else with None, mistakes included,
-and never raises. :func:`read_buffer` then reads all of mpi4py's forms, and finds the sentence for a
-mistake. So the usual message pays for no error text, and each rule of a form stands in one place.
+How it works: there are two readers. ``_plainly`` knows the form of most messages, a contiguous
+array of native numbers, and makes two objects. It refuses everything else with None, mistakes
+included, and never raises. :func:`read_buffer` then reads all of mpi4py's forms, and finds the
+sentence for a mistake. So the usual message pays for no error text, and each rule of a form stands
+in one place.
 
-A bad specification raises ValueError or TypeError, an unknown type code KeyError, unusable memory BufferError, and a
-datatype that is not committed Exception ERR_TYPE.
+A bad specification raises ValueError or TypeError, an unknown type code KeyError, unusable memory
+BufferError, and a datatype that is not committed Exception ERR_TYPE.
 """
 
 from __future__ import annotations

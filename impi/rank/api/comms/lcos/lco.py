@@ -4,6 +4,11 @@ After Foster, Kesselman and Snir, "Generalized Communicators in the Message Pass
 (1996). A send names a send slot, which refers to a receive slot of an LCO anywhere in the job; a
 receive names a receive slot, or MPI_ANY_SOURCE. The source in a status is the receive slot.
 
+How it works: an :class:`LcoState` is a communicator whose routes go by slot in place of rank. One
+:class:`.lco_traffic.Traffic` for each process knows all LCOs here, and moves their packets as
+collective messages of MPI_COMM_WORLD. It is made at the first LCO. A short message to an open slot
+of another client needs none of that: it is an ordinary message (:class:`_SlotRoute`).
+
 LCOs that refer to each other like the ranks of a communicator do its collectives, too. Each LCO
 makes the call, as each rank does. A process with several of them makes several calls, so in one
 thread they must not block.
