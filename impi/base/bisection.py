@@ -46,7 +46,9 @@ class Repository:
         """UsageError: it is none."""
         self.folder = folder
         if shutil.which("git") is None:
-            raise LabError("git is missing, by which commits are found: install it")
+            raise LabError(
+                "commits are found by git, which is not installed: install it"
+            )
 
         if subprocess.run(
             ["git", "-C", str(folder), "rev-parse"], capture_output=True, check=False

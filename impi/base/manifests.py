@@ -400,7 +400,7 @@ def _check(path: Path, value: Mapping[str, object]) -> None:
     for condition in settings if isinstance(settings, dict) else ():
         if condition not in CONDITIONS:
             raise UsageError(
-                f"manifest {path}: [settings.{condition}] is none of {', '.join(CONDITIONS)}"
+                f"manifest {path}: [settings.{condition}] is not one of {', '.join(CONDITIONS)}"
             )
 
     _check_leaves(path, value.get("leaves", {}))

@@ -196,7 +196,7 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
 
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not program:
-        raise UsageError("no program was named; it stands after all options")
+        raise UsageError("no program was named: write it after all options")
 
     if program[0].startswith("-"):
         raise UsageError(f"there is no option {program[0]}")
@@ -302,7 +302,7 @@ def _run_in_slurm(
 
     if args.program:
         raise UsageError(
-            f"before -slurm stand options of the server, not {args.program[0]!r}"
+            f"only options of the server can be before -slurm, not {args.program[0]!r}"
         )
 
     _check_side(args, "the server of -slurm: it stands behind", "-client")

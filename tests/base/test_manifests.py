@@ -124,7 +124,7 @@ def test_variables_of_any_outer_mpiexec_are_known_without_reading_whole_manifest
         (GOOD.replace('libraries = ["libmpi.so.12"]', ""), "libraries is missing"),
         (
             GOOD + '[settings.sometimes]\nA = "1"',
-            r"\[settings.sometimes\] is none of always",
+            r"\[settings.sometimes\] is not one of always",
         ),
         (
             GOOD + '[leaves]\npipes = ["a"]',

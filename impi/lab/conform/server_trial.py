@@ -204,7 +204,7 @@ class ServerTrial:
         auth = step.methods
         if "{n}" not in self._tested.command:
             raise UsageError(
-                "--server: the command has no {n}, the number of clients, which is another in each test"
+                "--server: the command has no {n}, the number of clients, which differs from test to test"
             )
 
         # A port that is free now. The server may be told it, or choose one itself.
@@ -217,7 +217,7 @@ class ServerTrial:
         ]
         if unknown:
             raise UsageError(
-                f"--server: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}"
+                f"--server: there is no word {{{unknown[0]}}}; there are {', '.join(known)}"
             )
 
         argv = shlex.split(

@@ -284,7 +284,7 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
     """Return the program's command: this Python for a Python file, else the full path."""
 
     if not argv:
-        raise UsageError("no program was named; it stands after all options")
+        raise UsageError("no program was named: write it after all options")
 
     if argv[0].endswith(".py"):
         # A program for other nodes only need not exist on this one.

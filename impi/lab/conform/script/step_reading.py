@@ -455,7 +455,7 @@ def _finish(rest: str) -> JobEnds:
 def _alone(step: Step) -> Callable[[str], Step]:
     def read(rest: str) -> Step:
         if rest:
-            raise UsageError(f"nothing stands behind the word, not {rest!r}")
+            raise UsageError(f"no word may follow, so {rest!r} is too much")
 
         return step
 
@@ -476,7 +476,7 @@ def read_step(line: str) -> Step:
     """Return the step that a line says; expressions in it are replaced already.
 
     Raises:
-        UsageError: no step is like that.
+        UsageError: it is not a step.
     """
 
     match = re.fullmatch(r"(\w+) (->|<-|=>|<=|~) (\w+): *(.*)", line)
@@ -493,6 +493,6 @@ def read_step(line: str) -> Step:
 
     word, _, rest = line.partition(" ")
     if word not in _WORDS:
-        raise UsageError("no step is like that")
+        raise UsageError("this is not a step")
 
     return _WORDS[word](rest)

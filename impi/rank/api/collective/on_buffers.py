@@ -45,7 +45,7 @@ OVER: Final = Request()
 
 
 class BufferOperations:
-    """The operations; all raise ValueError, TypeError (bad buffer) or ERR_ROOT (bad root)."""
+    """A method for each operation; ValueError or TypeError: bad buffer, ERR_ROOT: bad root."""
 
     if TYPE_CHECKING:
 

@@ -316,7 +316,7 @@ class Comm(
         return part
 
     def Shrink(self) -> Comm:
-        """Return a communicator of the procs that live, in their order."""
+        """Return a communicator of the procs that live, in the order of their ranks."""
         shrunk, request = self.Ishrink()
         request.Wait()
 

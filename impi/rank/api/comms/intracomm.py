@@ -2,7 +2,7 @@
 
 How it works: a method that makes a communicator checks its arguments, calls a function of
 :mod:`.communicator`, which agrees with the other procs on members and context id, and wraps the
-result in the class that fits it (``_handle``). A proc that is no member gets COMM_NULL. Topologies
+result in the class that fits it (``_handle``). A proc outside the group gets COMM_NULL. Topologies
 are facts beside a communicator: IMPI has no clause on them, so ranks are never reordered, and only
 the edges of a distributed graph need messages. Ports and spawning are in :mod:`.dynamic`, endpoints
 in :mod:`.lcos`; both load at the first call, because few programs need them.
@@ -86,7 +86,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        """Create one of ``group``; only its members call it, in one order with other such calls."""
+        """Create a communicator of ``group``; only its members call it, all in the same order."""
         # A tag tells apart calls that are under way at once (MPI 4.1, 7.4.2). A string becomes a
         # number for that, the same one in every process: Python's own hash is salted.
         state = communicator.create_group(

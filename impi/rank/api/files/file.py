@@ -158,7 +158,7 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
         self._live().sync()
 
     def Set_atomicity(self, flag: bool) -> None:
-        """Choose whether accesses that overlap follow each other; they are slower then."""
+        """Choose whether overlapping accesses happen one after the other, which is slower."""
         self._live().atomic = bool(flag)
 
     def Get_atomicity(self) -> bool:

@@ -177,7 +177,7 @@ class Info(Handle):
 
 @guarded
 class HasInfo:
-    """The hints of a communicator, file or window; they have no effect in impi, but on files."""
+    """The hints of a communicator, file or window; only those of files have an effect."""
 
     def _object(self) -> Any:
         raise NotImplementedError
@@ -188,7 +188,7 @@ class HasInfo:
         return copy
 
     def Set_info(self, info: Info) -> None:
-        """Set hints, those that the object knows."""
+        """Set the hints that the object knows; ignore all others."""
         self._object().hint(info)
 
     info = property(Get_info, Set_info, doc="its hints")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 @guarded
 class PointToPoint:
-    """The methods; :class:`impi.rank.api.comms.comm.Comm` has the context."""
+    """The calls of every communicator; :class:`impi.rank.api.comms.comm.Comm` inherits them."""
 
     _context: Context | None
     _state: Any

@@ -47,7 +47,7 @@ _REALS: Final = ((6, 37, "4", "8"), (15, 307, "8", "16"), (33, 4931, "16", "32")
 
 @guarded
 class TypeConstructors:
-    """The methods; :class:`impi.rank.api.types.datatypes.Datatype` is a handle, too."""
+    """The calls; :class:`impi.rank.api.types.datatypes.Datatype` inherits them."""
 
     _state: State | None
 
@@ -239,7 +239,7 @@ class TypeConstructors:
     # ---- decoding --------------------------------------------------------------------------------
 
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
-        """Return numbers of integers, addresses, counts, datatypes in Get_contents; combiner."""
+        """Return how much Get_contents has: integers, addresses, counts, datatypes; combiner."""
         recipe = self._live().recipe
         integers, counts = recipe.contents()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @guarded
 class OneSided:
-    """The methods; :class:`impi.rank.api.windows.window.Win` has the window.
+    """The accesses of a window; :class:`impi.rank.api.windows.window.Win` inherits them.
 
     ``target``: None, a displacement, or up to three of displacement, count and datatype; default
     count and datatype are the origin's. The buffers are in use until a call that synchronizes, or

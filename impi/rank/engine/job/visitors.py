@@ -178,7 +178,7 @@ def talk(sock: socket.socket, mine: Facts) -> Facts:
         raise PeerError(f"the other root has gone: {error}") from None
 
     if not isinstance(theirs, dict) or not isinstance(theirs.get("procs"), list):
-        raise PeerError("the other root says something else than impi's")
+        raise PeerError("the other root does not answer as a root of impi does")
 
     return theirs
 

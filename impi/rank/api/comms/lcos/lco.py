@@ -218,18 +218,18 @@ class Slotted(Comm):
     # ---- slots and names -------------------------------------------------------------------------
 
     def Dup(self, info: Info | None = None) -> Self:
-        """Make others that refer to each other as these do; collective (figure 3 of the paper)."""
+        """Make new LCOs with the same connections; collective (figure 3 of the paper)."""
         made = self.Clone()
         self._inherit(made._alive(), info)
 
         return made
 
     def Get_lco_name(self) -> LcoName:
-        """Return the LCO's name (MPI_COMM_NAME): whoever has it can send to every receive slot."""
+        """Return the LCO's name (MPI_COMM_NAME), with which you can send to every receive slot."""
         return LcoName(_started().name(self._lco).octets())
 
     def Add_receive_slots(self, count: int) -> list[SlotName]:
-        """Add receive slots; return a name of each, which opens no other one (section 4.1)."""
+        """Add receive slots; return a name for each, which opens that slot alone (section 4.1)."""
 
         context, traffic = self._lco, _started()
 
