@@ -293,11 +293,13 @@ class ServerTrial:
         outcome = self._ended()
         if outcome is not None:
             raise Broken(
-                "the server has ended", expected="it goes on", actual=self._how(outcome)
+                "the server has ended",
+                expected="it goes on",
+                actual=self._how_it_ended(outcome),
             )
 
     @staticmethod
-    def _how(outcome: Completed) -> str:
+    def _how_it_ended(outcome: Completed) -> str:
         said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
         return f"it ends with {outcome.code}" + (f": {said}" if said else "")
 
@@ -316,7 +318,7 @@ class ServerTrial:
             raise Broken(
                 "the server ends with another status",
                 expected=how,
-                actual=self._how(outcome),
+                actual=self._how_it_ended(outcome),
             )
 
     def _has_said(self, number: int) -> None:
@@ -348,7 +350,9 @@ class ServerTrial:
             raise Broken(
                 "the server cannot be reached",
                 expected="a connection",
-                actual="no connection" if outcome is None else self._how(outcome),
+                actual="no connection"
+                if outcome is None
+                else self._how_it_ended(outcome),
                 clause="2.2.1",
             )
 

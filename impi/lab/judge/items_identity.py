@@ -169,7 +169,7 @@ def address(facts: Facts) -> Failed:
             found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
         # Where it listens can be compared only for an address of its own.
         elif at is there:
-            found = _elsewhere(facts, host.ranks, host.address, host.port)
+            found = _listens_elsewhere(facts, host.ranks, host.address, host.port)
 
         if found:
             yield failing(
@@ -225,7 +225,7 @@ def _seen_as(facts: Facts, nodes: Collection[str], address: str) -> list[str]:
     return [facts.seen.nodes.addresses[head_of(node)] for node in sorted(nodes)]
 
 
-def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
+def _listens_elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
     """Return where a rank listens on its host's port, if that is at another address."""
     for rank in ranks:
         seen = facts.rank(rank)

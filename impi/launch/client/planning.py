@@ -250,12 +250,12 @@ def _launcher(
     if kind == "none":
         return PureLauncher()
 
-    under = _under(kind, asked, environ, one_node=one_node)
+    under = _launcher_for(kind, asked, environ, one_node=one_node)
 
     return under(vendor, find(placement.vendor, placement.prefix, environ))
 
 
-def _under(
+def _launcher_for(
     kind: str, asked: str, environ: Mapping[str, str], *, one_node: bool
 ) -> Callable[[Manifest, Installation], Launcher]:
     """Return the launcher for a kind of library, as ``--launcher`` asks."""

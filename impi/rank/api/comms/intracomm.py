@@ -458,22 +458,22 @@ def _programs(
         raise ValueError("expecting a sequence of path-like")
 
     commands = list(command or ())
-    given: list[Sequence[str]] = _each(
+    given: list[Sequence[str]] = _one_for_each(
         () if args is None else args, not args or isinstance(args, str), len(commands)
     )
     words: list[Sequence[str] | None] = [*given]
-    infos = _each(info, isinstance(info, Info), len(commands))
+    infos = _one_for_each(info, isinstance(info, Info), len(commands))
 
     return commands, words, _numbers(maxprocs, len(commands)), infos
 
 
 def _numbers(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
-    return _each(
+    return _one_for_each(
         1 if maxprocs is None else maxprocs, not hasattr(maxprocs, "__len__"), count
     )
 
 
-def _each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
+def _one_for_each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
     """Return the values of ``count`` programs: ``given`` for all, or one for each."""
 
     if alone:

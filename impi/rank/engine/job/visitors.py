@@ -89,12 +89,12 @@ def answer(port: Port, awaits: Callable[[], None] = lambda: None) -> socket.sock
             deadline = time.monotonic() + _CONNECT_S
 
             # A knock without the secret of the name is refused and reported; the port waits on.
-            if came := _first(port, deadline):
+            if came := _first_that_knows(port, deadline):
                 came.setblocking(True)
                 return came
 
 
-def _first(port: Port, deadline: float) -> socket.socket | None:
+def _first_that_knows(port: Port, deadline: float) -> socket.socket | None:
     """Return the first connection that knows the port's name; None: none until the deadline.
 
     Others that come meanwhile are closed, and call again: an MPI_Comm_accept takes one.

@@ -158,7 +158,9 @@ class LcoState(Communicator):
         numbers = len(lco.send_slots), lco.receive_slots
         # The slots of an LCO only grow, so their numbers tell whether the last answer still holds.
         if self.formed is None or self.formed[:2] != numbers:
-            rank = _place(lco.send_slots, lco.receive_slots, lco.number, engine.rank)
+            rank = _rank_among(
+                lco.send_slots, lco.receive_slots, lco.number, engine.rank
+            )
             job = engine.job
             layout = Layout([job.procs[slot.world].client for slot in lco.send_slots])
             self.formed = (
@@ -170,7 +172,9 @@ class LcoState(Communicator):
         return self.formed[2]
 
 
-def _place(slots: Sequence[SendSlot], receive_slots: int, own: int, world: int) -> int:
+def _rank_among(
+    slots: Sequence[SendSlot], receive_slots: int, own: int, world: int
+) -> int:
     """Return the rank of an LCO among those that its slots refer to."""
     numbers = {slot.slot for slot in slots}
     if len(numbers) == 1 and len(slots) == receive_slots:
