@@ -102,7 +102,7 @@ def pytest_runtest_makereport() -> Generator[
 def three_vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Only the vendors of the default tier, for numbers that must not grow with a new vendor."""
     few = {each.name: each for each in manifests.vendors("core")}
-    monkeypatch.setattr(manifests, "_all", lambda: few)
+    monkeypatch.setattr(manifests, "_all_manifests", lambda: few)
     for cached in (tier_parts.parts_of, expectations._named):
         cached.cache_clear()
     yield

@@ -46,7 +46,9 @@ class Repository:
         """UsageError: it is none."""
         self.folder = folder
         if shutil.which("git") is None:
-            raise LabError("git is missing, by which commits are found: install it")
+            raise LabError(
+                "commits are found by git, which is not installed: install it"
+            )
 
         if subprocess.run(
             ["git", "-C", str(folder), "rev-parse"], capture_output=True, check=False
@@ -196,14 +198,14 @@ def _tried(trial: Trial, tree: Path, repository: Repository) -> tuple[Mark, str]
                 {**environment, "PREFIX": str(prefix)},
                 output,
             ):
-                return "skip", f"it cannot be built: {_last(log)}"
+                return "skip", f"it cannot be built: {_last_line(log)}"
 
         code = _ended(argv, tree.parent, environment, output)
 
     if code == _INTERRUPTED:
         raise KeyboardInterrupt
 
-    return _CODES.get(code, "skip"), _last(log)
+    return _CODES.get(code, "skip"), _last_line(log)
 
 
 def _ended(
@@ -225,7 +227,7 @@ def _ended(
     return done.returncode
 
 
-def _last(log: Path) -> str:
+def _last_line(log: Path) -> str:
     """The last line of a log, for the end of a sentence."""
     lines = [
         line for line in log.read_text("utf-8", "replace").splitlines() if line.strip()

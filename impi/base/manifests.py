@@ -156,12 +156,12 @@ def vendors(tier: str = TIERS[-1]) -> list[Manifest]:
         UsageError: a manifest is wrong.
     """
     wanted = TIERS[: TIERS.index(tier) + 1]
-    return [each for each in _all().values() if each.tier in wanted]
+    return [each for each in _all_manifests().values() if each.tier in wanted]
 
 
 def names() -> tuple[str, ...]:
     """Return the names of all vendors."""
-    return tuple(_all())
+    return tuple(_all_manifests())
 
 
 def manifest(vendor: str) -> Manifest:
@@ -173,7 +173,7 @@ def manifest(vendor: str) -> Manifest:
 
     name, at, version = vendor.partition("@")
 
-    found = _all().get(name)
+    found = _all_manifests().get(name)
     if found is None:
         near = did_you_mean(name, names())
         raise UsageError(
@@ -207,7 +207,7 @@ def backed(vendor: str) -> Manifest:
     """
     # One manifest is enough for most jobs. All are read for NAME@VERSION, and for the
     # sentence about a wrong name.
-    found = _one(_folders(), vendor) or manifest(vendor)
+    found = _one_manifest(_folders(), vendor) or manifest(vendor)
     if found.kind != "backed":
         raise UsageError(
             f"vendor {found.name} has an impirun of its own: {found.title} speaks IMPI itself"
@@ -224,7 +224,7 @@ def named_in(words: Iterable[str]) -> list[Manifest]:
     found: list[Manifest] = []
     for name in dict.fromkeys(word.rpartition("=")[2] for word in words):
         with suppress(UsageError):
-            found += filter(None, [_one(_folders(), name)])
+            found += filter(None, [_one_manifest(_folders(), name)])
 
     return found
 
@@ -287,7 +287,7 @@ def library_folder(vendor: str) -> Path:
 
 
 @functools.cache
-def _one(folders: tuple[Path, ...], name: str) -> Manifest | None:
+def _one_manifest(folders: tuple[Path, ...], name: str) -> Manifest | None:
     """Return one vendor's manifest without reading the others; None: there is none."""
     for folder in folders:
         path = folder / name / f"{name}.toml"
@@ -298,7 +298,7 @@ def _one(folders: tuple[Path, ...], name: str) -> Manifest | None:
 
 
 @functools.cache
-def _all() -> dict[str, Manifest]:
+def _all_manifests() -> dict[str, Manifest]:
     found = [read(path) for path in _paths()]
     found.sort(
         key=lambda each: (
@@ -400,7 +400,7 @@ def _check(path: Path, value: Mapping[str, object]) -> None:
     for condition in settings if isinstance(settings, dict) else ():
         if condition not in CONDITIONS:
             raise UsageError(
-                f"manifest {path}: [settings.{condition}] is none of {', '.join(CONDITIONS)}"
+                f"manifest {path}: [settings.{condition}] is not one of {', '.join(CONDITIONS)}"
             )
 
     _check_leaves(path, value.get("leaves", {}))

@@ -87,9 +87,11 @@ class Parser(argparse.ArgumentParser):
         told = _NO_NUMBER.sub(
             lambda found: f"{found[1]} {found[3]}: write {_NUMBERS[found[2]]}", message
         )
-        raise UsageError(f"{told}{self._meant(message)}; see '{self.prog} --help'")
+        raise UsageError(
+            f"{told}{self._did_you_mean(message)}; see '{self.prog} --help'"
+        )
 
-    def _meant(self, message: str) -> str:
+    def _did_you_mean(self, message: str) -> str:
         # argparse tells nothing but a sentence, so the wrong word is read from it.
         if unknown := re.match(r"unrecognized arguments: (-\S+)", message):
             word, flags = unknown[1].partition("=")[0], self._flags()

@@ -1,4 +1,11 @@
-"""``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2)."""
+"""``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2).
+
+How it works: the parser's options are declared as fields of records (:mod:`impi.protocol.options`),
+so a new option needs no line here. :func:`main` reads the words, decides which of the parts is
+meant, and imports only that part: a start of impirun counts in every start of a job. The words of
+the program are cut off before argparse sees them, because argparse would take options among them
+for its own.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +196,7 @@ def _client_options(args: argparse.Namespace) -> ClientOptions:
 
     program = args.program[1:] if args.program[:1] == ["--"] else args.program
     if not program:
-        raise UsageError("no program was named; it stands after all options")
+        raise UsageError("no program was named: write it after all options")
 
     if program[0].startswith("-"):
         raise UsageError(f"there is no option {program[0]}")
@@ -295,7 +302,7 @@ def _run_in_slurm(
 
     if args.program:
         raise UsageError(
-            f"before -slurm stand options of the server, not {args.program[0]!r}"
+            f"only options of the server can be before -slurm, not {args.program[0]!r}"
         )
 
     _check_side(args, "the server of -slurm: it stands behind", "-client")

@@ -311,7 +311,7 @@ def _kind(text: str) -> HostKind:
         if kind == text:
             return kind
 
-    raise UsageError(f"--hosts {text!r} is none of {', '.join(HOSTS)}")
+    raise UsageError(f"--hosts {text!r} is not one of {', '.join(HOSTS)}")
 
 
 def _shapes(options: argparse.Namespace) -> list[Shape]:

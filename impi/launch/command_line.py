@@ -203,7 +203,7 @@ def read_parts(words: Sequence[str]) -> tuple[Part, ...]:
 
     if not parts[-1].program:
         raise UsageError(
-            "no program was named: it stands after the options of the last client"
+            "no program was named: write it after the options of the last client"
         )
 
     # An option that each part repeats with the same value is not a contradiction.

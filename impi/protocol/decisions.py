@@ -83,7 +83,7 @@ class Decisions:
         for operation, several in rules.items():
             if operation not in ALGORITHMS:
                 raise UsageError(
-                    f"nothing can be decided of {operation!r}, only of {', '.join(ALGORITHMS)}"
+                    f"there are no decisions for {operation!r}, only for {', '.join(ALGORITHMS)}"
                 )
 
             if len(several) > _MOST_RULES:

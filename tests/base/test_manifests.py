@@ -67,13 +67,13 @@ def test_a_folder_elsewhere_has_its_own_vendors(
     write(tmp_path, GOOD)
     write(tmp_path, "not read", "other").rename(tmp_path / "other" / "else.toml")
     monkeypatch.setenv(variables.VENDORS, str(tmp_path))
-    manifests._all.cache_clear()
+    manifests._all_manifests.cache_clear()
     try:
         assert names() == ("mine",)
         assert manifest("mine").prefix_variable == "IMPI_PREFIX_MINE"
     finally:
         monkeypatch.undo()
-        manifests._all.cache_clear()
+        manifests._all_manifests.cache_clear()
 
 
 def test_settings_of_later_conditions_win(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_variables_of_any_outer_mpiexec_are_known_without_reading_whole_manifest
         (GOOD.replace('libraries = ["libmpi.so.12"]', ""), "libraries is missing"),
         (
             GOOD + '[settings.sometimes]\nA = "1"',
-            r"\[settings.sometimes\] is none of always",
+            r"\[settings.sometimes\] is not one of always",
         ),
         (
             GOOD + '[leaves]\npipes = ["a"]',
@@ -213,7 +213,7 @@ def test_an_installed_impi_has_its_vendors_and_those_of_its_user(
     assert manifests.new_vendors() == installed / "images"
     write(manifests.new_vendors(), GOOD, "acme")
     write(manifests.new_vendors(), GOOD.replace("My", "Another"))  # the project's stays
-    manifests._all.cache_clear()
+    manifests._all_manifests.cache_clear()
     try:
         assert names() == ("acme", "mine")
         assert (manifest("mine").title, manifests.backed("acme").folder.parent) == (
@@ -222,7 +222,7 @@ def test_an_installed_impi_has_its_vendors_and_those_of_its_user(
         )
         assert [each.name for each in named_in(["acme", "other"])] == ["acme"]
     finally:
-        manifests._all.cache_clear()
+        manifests._all_manifests.cache_clear()
     assert manifests.library_folder("mine@2") == installed / "mpi" / "mine@2"
 
 

@@ -313,7 +313,7 @@ def test_all_that_follows_the_program_is_the_programs(
         ("a :", "client 1 is empty"),
         (
             "-n 2 : -n 3",
-            "no program was named: it stands after the options of the last client",
+            "no program was named: write it after the options of the last client",
         ),
         (
             "a : --tls b",

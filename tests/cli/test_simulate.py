@@ -136,7 +136,7 @@ def test_startup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("collective bcast --latency 5", "'5' is not a time"),
         (
             "collective bcast --hosts nodes",
-            "--hosts 'nodes' is none of proc, node, client",
+            "--hosts 'nodes' is not one of proc, node, client",
         ),
         ("collective bcast --root 99999", "root 99999 is not in 0..1023"),
         ("collective bcast --topology 2x2+x", "'x' is not NODESxPROCS"),

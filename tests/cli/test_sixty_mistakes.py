@@ -53,7 +53,7 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("impilab up 1x1+1x1 --parties mpich", "has 2 clients", "a vendor for each"),
     ("impi conform 9.9", "no test is named '9.9'", "'impi conform list' shows all"),
     ("impi tune --layout mpcih:2,pure:2", "'mpcih'", "did you mean mpich?"),
-    ("impi tune --layout pure", "has 1 client", "from 2 on"),
+    ("impi tune --layout pure", "has 1 client", "needs at least 2"),
     ("impi simulate collective bcst", "'bcst'", "there are barrier, bcast"),
     # values and formats
     ("impilab run --jobs many", "--jobs 'many'", "write a whole number, such as 2"),

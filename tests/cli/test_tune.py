@@ -84,7 +84,7 @@ def test_a_job_that_fails_says_why(
         (["--layout", ""], "--layout names no client; write such as pure:1,mpich:1"),
         (
             ["--layout", "pure:1"],
-            "--layout pure:1 has 1 client, but there is something to tune from 2 on",
+            "--layout pure:1 has 1 client, but tuning needs at least 2",
         ),
         (
             ["--layout", "pure:1,lamb:1"],

@@ -70,7 +70,7 @@ def test_what_is_for_people_is_left_alone() -> None:
         ),
         (
             text(gather=[]),
-            "nothing can be decided of 'gather', only of allgather, barrier, bcast, scatter, redu",
+            "there are no decisions for 'gather', only for allgather, barrier, bcast, scatter, redu",
         ),
         (text(bcast=[{}]), 'decision 1 for bcast is not an object with an "algorithm"'),
         (

@@ -260,7 +260,7 @@ def descendants(more: Iterable[int] = (), under: Iterable[int] = ()) -> Groups:
         more: further processes to include.
         under: further processes to include, with those below them.
     """
-    return _below(_read(everybody()), more, under)
+    return _groups_below(_read(everybody()), more, under)
 
 
 class Family:
@@ -302,7 +302,7 @@ class Family:
             if pid in here and pid != own:
                 self._others[pid] = here[pid]
 
-        return _below(read, more, ())
+        return _groups_below(read, more, ())
 
 
 def _read(pids: Iterable[int]) -> dict[int, list[bytes]]:
@@ -332,7 +332,7 @@ def _all_below(
     return found
 
 
-def _below(
+def _groups_below(
     read: Mapping[int, Sequence[bytes]], more: Iterable[int], under: Iterable[int]
 ) -> Groups:
     found = [*more, *under, *_all_below(_children(read), [os.getpid(), *under])]

@@ -1,6 +1,9 @@
 """The parts of an ELF file that tell of MPI: names, symbols, and values in a section.
 
-Files of 64 bits in either order of octets. They are a stranger's: what is not whole is refused.
+How it works: the tables of an ELF file are read with struct, in either order of octets, for files
+of 64 bits. A general reader would be a dependency for some 150 lines. The file may be a stranger's
+or damaged, so every number in it is doubted: whatever leads out of the file becomes one sentence
+(``_whole``), and never an error of struct.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class ElfFile:
 
         self.order = "<" if self._data[5] == 1 else ">"
         with self._whole():
+            # e_shoff; then e_shentsize, e_shnum and e_shstrndx of the header.
             (table,) = struct.unpack_from(f"{self.order}Q", self._data, 40)
             size, count, names = struct.unpack_from(f"{self.order}HHH", self._data, 58)
             self._sections = [

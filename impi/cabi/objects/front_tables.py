@@ -127,7 +127,7 @@ class Datatypes(handle_table.Datatypes):
         if theirs.is_named:
             return self[_number(theirs)]
 
-        return _again(theirs, _library, MPI, self._inner)
+        return _made_again(theirs, _library, MPI, self._inner)
 
     def _inner(self, *rows: Object) -> list[Object]:
         made = [self._remade(each) for each in rows]
@@ -142,12 +142,12 @@ class Datatypes(handle_table.Datatypes):
         if ours.is_named:
             return _theirs(_library.Datatype, self.known(ours) or 0)
 
-        return _again(
+        return _made_again(
             ours, MPI, _library, lambda *rows: [self._passed(each) for each in rows]
         )
 
 
-def _again(
+def _made_again(
     given: Object, module: Object, other: Object, inner: Callable[..., list[Object]]
 ) -> Object:
     """Return a datatype of another module with the constructor and arguments of ``given``.

@@ -1,8 +1,9 @@
 """The memory of a program: impi's buffers over addresses with counts and datatypes, not copied.
 
-A buffer covers exactly the octets that MPI may touch: from the true lower bound of the first
-element to the true upper bound of the last. MPI_BOTTOM is address 0 with absolute displacements, so
-it needs no case of its own.
+How it works: C gives an address, a count and a handle of a datatype; impi's calls take a view of
+memory. A buffer covers exactly the octets that MPI may touch: from the true lower bound of the
+first element to the true upper bound of the last. MPI_BOTTOM is address 0 with absolute
+displacements, so it needs no case of its own.
 
 Most messages have a predefined datatype without gaps: their size is one multiplication
 (``_plain``), and where clients share the native form they become octets at once (``_raw``).
@@ -117,6 +118,7 @@ def _elements(
             memoryview(_buffer(address, nbytes)), 0, count, datatype, False
         )
 
+    # A derived type may begin before its address, so the view does, too.
     low, high = state.typemap.span(0, count * blocks)
 
     return UserBuffer(_view(address, low, high), -low, count, datatype, False)
@@ -179,7 +181,7 @@ def blocks_of(
         min((s[0] for s in spans), default=0),
         max((s[1] for s in spans), default=0),
     )
-    # Any address will do for empty blocks
+    # Any address will do for empty blocks; their own might be far outside the view.
     places = [at if n else low for at, n in zip(places, each, strict=True)]
 
     return UserBlocks(_view(address, low, high), -low, each, places, kinds, False)
@@ -301,6 +303,7 @@ def attached(place: Pointer, size: int) -> Object:
     if place == _AUTOMATIC:
         return MPI.BUFFER_AUTOMATIC
 
+    # MPI_Buffer_detach must return the address that the program gave, even of no octets.
     if not size:
         _attached[0] = address(place)
 

@@ -124,9 +124,9 @@ def source(
     # Declared before the stubs, because these call each other and the vendor's functions.
     if before is not None:
         lines += [
-            f"extern {stub.function.result} {_head(stub, 'P')};" for stub in every
+            f"extern {stub.function.result} {_stub_head(stub, 'P')};" for stub in every
         ]
-        lines += [f"{stub.function.result} {_head(stub)};" for stub in every]
+        lines += [f"{stub.function.result} {_stub_head(stub)};" for stub in every]
 
     for stub in every:
         lines += _stub(stub, numbered) if before is None else _front(stub, abi)
@@ -298,7 +298,7 @@ def _converted(stub: Stub, given: str, numbered: Iterable[str]) -> str:
     return f"return impi_{verb}_of(impi_numbers_{kind}, {given});"
 
 
-def _head(stub: Stub, prefix: str = "") -> str:
+def _stub_head(stub: Stub, prefix: str = "") -> str:
     named = ", ".join("..." if "ldots" in text else text for text in stub.texts)
     return f"{prefix}{stub.name}({named or 'void'})"
 
@@ -308,7 +308,7 @@ def _stub(stub: Stub, numbered: Iterable[str]) -> Iterator[str]:
     if needs_python(stub):
         yield f"static {_prototype(stub)};"
 
-    yield f"{function.result} {_head(stub, 'P')}"
+    yield f"{function.result} {_stub_head(stub, 'P')}"
 
     yield "{"
     if (given := conversion(function)) is not None:
@@ -350,7 +350,7 @@ def _front(stub: Stub, abi: Abi) -> Iterator[str]:
     if needs_python(stub):
         yield f"static {_prototype(stub)};"
 
-    yield f"{stub.function.result} {_head(stub)}"
+    yield f"{stub.function.result} {_stub_head(stub)}"
 
     yield "{"
     if (given := conversion(stub.function)) is not None:

@@ -93,7 +93,7 @@ def _set(options: argparse.Namespace) -> int:
     directions = (
         between_parties(nodes)
         if options.between is None
-        else _between(options.between, nodes)
+        else _directions_between(options.between, nodes)
     )
     _network(options, saved).set_links(dict.fromkeys(directions, link))
     print(
@@ -146,7 +146,7 @@ def _network(options: argparse.Namespace, saved: SavedLab) -> Network:
     return network
 
 
-def _between(text: str, nodes: Sequence[str]) -> list[Direction]:
+def _directions_between(text: str, nodes: Sequence[str]) -> list[Direction]:
     """Return the directions between two clients or nodes; UsageError: a name is unknown."""
     groups = [
         [node for node in nodes if word in (node, party_of(node))]

@@ -103,7 +103,7 @@ def difference(mine: bytes, other: bytes, tolerance: float) -> str:
     for number, (line, wanted) in enumerate(zip(lines, others, strict=False), 1):
         words, right = _WORDS.findall(line), _WORDS.findall(wanted)
         for word, another in zip(words, right, strict=False):
-            if not _same(word, another, tolerance):
+            if not _words_agree(word, another, tolerance):
                 return f"line {number} has {word[:_SHOWN]}, and there it is {another[:_SHOWN]}"
 
         if len(words) != len(right):
@@ -118,7 +118,7 @@ def difference(mine: bytes, other: bytes, tolerance: float) -> str:
     )
 
 
-def _same(word: str, other: str, tolerance: float) -> bool:
+def _words_agree(word: str, other: str, tolerance: float) -> bool:
     if word == other:
         return True
 

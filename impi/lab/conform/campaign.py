@@ -1,6 +1,9 @@
 """Runs tests against one implementation: one job for each configuration, in order of clauses.
 
-A job that a test has left in disorder is ended, and the next test gets a new one.
+How it works: to start a job costs more than most tests, so tests with equal configurations share
+one. A test leaves the job usable if all its steps went as written; else the job is ended, and the
+next test gets a new one. A configuration whose job does not start twice is given up, and its tests
+are *not tested*: this says nothing about the clause.
 """
 
 from __future__ import annotations

@@ -1,6 +1,13 @@
 """Tests of a rendezvous server: scripted clients talk to it (2.2.1, 2.3.2 to 2.3.7).
 
-:mod:`.script.server_steps` has the steps.
+How it works: a trial starts the server under test and performs the steps of one test, line by line.
+Some steps are about the server's process (start, lines that it prints, its end), the others about
+one scripted client (connect, send, expect). Each client is a :class:`_Talker`: a connection that
+records every octet, and the labels that it has given and heard. :mod:`.script.server_steps` has the
+steps.
+
+The first step that does not go as written ends the test as *broken*. Steps that wait have a
+deadline, and a test for silence waits for it in full: nothing else can show that nothing comes.
 """
 
 from __future__ import annotations
@@ -119,9 +126,10 @@ class ServerTrial:
             for line, step in [
                 (line, read_server_step(line)) for line in self._test.lines({})
             ]:
+                # Kept before the step is performed: an error names the step in which it happened.
                 self.step = line
-
                 self.log.append(line)
+
                 if isinstance(step, OfServer):
                     self._of_server(step)
                 else:
@@ -196,7 +204,7 @@ class ServerTrial:
         auth = step.methods
         if "{n}" not in self._tested.command:
             raise UsageError(
-                "--server: the command has no {n}, the number of clients, which is another in each test"
+                "--server: the command has no {n}, the number of clients, which differs from test to test"
             )
 
         # A port that is free now. The server may be told it, or choose one itself.
@@ -209,7 +217,7 @@ class ServerTrial:
         ]
         if unknown:
             raise UsageError(
-                f"--server: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}"
+                f"--server: there is no word {{{unknown[0]}}}; there are {', '.join(known)}"
             )
 
         argv = shlex.split(
@@ -285,11 +293,13 @@ class ServerTrial:
         outcome = self._ended()
         if outcome is not None:
             raise Broken(
-                "the server has ended", expected="it goes on", actual=self._how(outcome)
+                "the server has ended",
+                expected="it goes on",
+                actual=self._how_it_ended(outcome),
             )
 
     @staticmethod
-    def _how(outcome: Completed) -> str:
+    def _how_it_ended(outcome: Completed) -> str:
         said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
         return f"it ends with {outcome.code}" + (f": {said}" if said else "")
 
@@ -308,7 +318,7 @@ class ServerTrial:
             raise Broken(
                 "the server ends with another status",
                 expected=how,
-                actual=self._how(outcome),
+                actual=self._how_it_ended(outcome),
             )
 
     def _has_said(self, number: int) -> None:
@@ -340,7 +350,9 @@ class ServerTrial:
             raise Broken(
                 "the server cannot be reached",
                 expected="a connection",
-                actual="no connection" if outcome is None else self._how(outcome),
+                actual="no connection"
+                if outcome is None
+                else self._how_it_ended(outcome),
                 clause="2.2.1",
             )
 

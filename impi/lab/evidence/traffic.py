@@ -1,8 +1,9 @@
 """Examines a cell's captures: credibility, progress of each client, demanded messages.
 
-:func:`examine` decodes the captures of all nodes (:mod:`impi.lab.dissect`), and puts
-the judge's facts into one :class:`~.gathered.Wire`. It accuses no party. Reasons against the
-captures stand beside the facts: dropped packets, missing canaries or nodes, holes in streams.
+How it works: :func:`examine` decodes the captures of all nodes once (:mod:`impi.lab.dissect`), and
+puts all that the judge may ask into one :class:`~.gathered.Wire`. It accuses no party. Reasons not
+to trust the captures are kept beside the facts: dropped packets, missing canaries or nodes, holes
+in streams. The judge then blames no party for what such captures lack.
 """
 
 from __future__ import annotations

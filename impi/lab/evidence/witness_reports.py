@@ -54,7 +54,7 @@ def read_ranks(
 
     # Three sources by pid: the witness's look, the wrapper's record,
     # the rank's own files.
-    said = _said(printed)
+    said = _printed_values(printed)
     files = {
         name: value
         for name, value in said.get("files", {}).items()
@@ -100,11 +100,11 @@ def read_ranks(
                     libraries=look["libraries"]
                     if look is not None and "error" not in look
                     else None,
-                    shared=_words(look, "shared"),
-                    ancestors=_words(look, "ancestors"),
-                    listens=_words(look, "listens"),
+                    shared=_findings_of(look, "shared"),
+                    ancestors=_findings_of(look, "ancestors"),
+                    listens=_findings_of(look, "listens"),
                     node_listens=tuple(said.get("listeners", ())),
-                    other_sources=_others(look.get("sources"))
+                    other_sources=_differing_modules(look.get("sources"))
                     if look is not None
                     else None,
                 ),
@@ -144,12 +144,12 @@ def _told_by(
     return ranks[local] if isinstance(local, int) and 0 <= local < len(ranks) else None
 
 
-def _words(look: Mapping[str, list[str]] | None, name: str) -> tuple[str, ...]:
+def _findings_of(look: Mapping[str, list[str]] | None, name: str) -> tuple[str, ...]:
     """Return one list of the witness's findings about a process."""
     return tuple(look.get(name, ())) if look is not None else ()
 
 
-def _said(printed: bytes) -> dict[str, Any]:
+def _printed_values(printed: bytes) -> dict[str, Any]:
     """Return the values that the witness printed, by their kind."""
     said: dict[str, Any] = {}
     for line in printed.splitlines():
@@ -163,7 +163,7 @@ def _said(printed: bytes) -> dict[str, Any]:
     return said
 
 
-def _others(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
+def _differing_modules(sources: Mapping[str, str] | None) -> tuple[str, ...] | None:
     """Return the modules that differ from the plan; None: the process named no module."""
     planned = planned_sources()
     # A module that the checkout lacks is another text, too: its planned digest is None.

@@ -69,7 +69,7 @@ def explain(facts: Facts) -> Explanation | None:
         key=lambda c: (
             _KINDS.index(c.kind),
             -votes[c.last],
-            -min(len(_told(c)), _MOST_STEPS),
+            -min(len(_without_bare_waits(c)), _MOST_STEPS),
         ),
     )
 
@@ -209,7 +209,7 @@ def _back(waits: Waits, rank: int) -> tuple[Wait, ...]:
     return ()
 
 
-def _told(chain: _Chain) -> tuple[Wait, ...]:
+def _without_bare_waits(chain: _Chain) -> tuple[Wait, ...]:
     """Return the chain without leading waits that name no message: a barrier says less."""
     first = next((i for i, wait in enumerate(chain.waits) if wait.thing), 0)
     return chain.waits[first:]
@@ -218,7 +218,11 @@ def _told(chain: _Chain) -> tuple[Wait, ...]:
 def _sentence(facts: Facts, chain: _Chain) -> str:
     # A circle is told in full, as it has no root. Of a chain the last
     # steps lead to the root.
-    steps = chain.waits if chain.kind == "circle" else _told(chain)[-_MOST_STEPS:]
+    steps = (
+        chain.waits
+        if chain.kind == "circle"
+        else _without_bare_waits(chain)[-_MOST_STEPS:]
+    )
     # It waits for itself: it could go on, and does not
     if steps[-1].on == steps[-1].waiter:
         before, text = steps[:-1], f"{chain.text} (it is in {steps[-1].why})"

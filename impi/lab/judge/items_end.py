@@ -435,7 +435,7 @@ def _client_commands(facts: Facts, ends: Ends) -> Failed:
             )
 
 
-def _misleads(facts: Facts) -> str:
+def _who_misled_server(facts: Facts) -> str:
     """Return the client that makes the server end wrongly by its FINI, or by none; else the server.
 
     A client that fails sends no FINI; one that ends with 0 sends it (IMPI 2.3.7).
@@ -487,7 +487,7 @@ def _server_command(facts: Facts, ends: Ends) -> Failed:
             expected,
             ending(server) if server is not None else "it was not started",
             "fini",
-            _misleads(facts),
+            _who_misled_server(facts),
         )
 
 

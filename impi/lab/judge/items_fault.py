@@ -185,7 +185,7 @@ def named(facts: Facts) -> Failed:
         actual = _wrong(
             hit, client, facts.seen.fault.victim if facts.seen.fault else 0, said, first
         )
-        if not actual and (other := _others(hit, client, command)):
+        if not actual and (other := _wrong_accusation(hit, client, command)):
             actual = f"it says {other!r}"
 
         if actual:
@@ -242,7 +242,7 @@ def _wrong(hit: Fault, client: int, pid: int, said: list[str], first: str) -> st
     return ""
 
 
-def _others(hit: Fault, client: int, command: CommandSeen) -> str:
+def _wrong_accusation(hit: Fault, client: int, command: CommandSeen) -> str:
     """Return a line that names somebody who is not at fault; empty: there is none."""
     # The server's reports of joins name every client, so only its errors count.
     for line in (

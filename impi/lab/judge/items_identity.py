@@ -1,8 +1,12 @@
 """Evidence from outside: how octets of a client move, and which addresses are in use.
 
-The witness reads it in /proc while all ranks stand at the gate after MPI_Init: mapped libraries,
-the programs above a rank, shared segments, listeners. :func:`address` holds labels of start-up and
-captured connections against the addresses of the nodes.
+How it works: the witness reads /proc while all ranks wait at the gate after MPI_Init: mapped
+libraries, the programs above a rank, shared segments, listeners. Each item compares that with the
+plan of the cell, rank by rank, and yields its complaints. :func:`address` compares the labels of
+start-up and the captured connections with the addresses of the nodes.
+
+None of it asks a rank what it is: a program that runs under another library than planned would say
+whatever its code says.
 """
 
 from __future__ import annotations
@@ -165,7 +169,7 @@ def address(facts: Facts) -> Failed:
             found = f"it connects from {listed(host.came_from)}, while its H_IPV6 is {host.address}"
         # Where it listens can be compared only for an address of its own.
         elif at is there:
-            found = _elsewhere(facts, host.ranks, host.address, host.port)
+            found = _listens_elsewhere(facts, host.ranks, host.address, host.port)
 
         if found:
             yield failing(
@@ -221,7 +225,7 @@ def _seen_as(facts: Facts, nodes: Collection[str], address: str) -> list[str]:
     return [facts.seen.nodes.addresses[head_of(node)] for node in sorted(nodes)]
 
 
-def _elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
+def _listens_elsewhere(facts: Facts, ranks: tuple[int, ...], at: str, port: int) -> str:
     """Return where a rank listens on its host's port, if that is at another address."""
     for rank in ranks:
         seen = facts.rank(rank)

@@ -75,7 +75,7 @@ def library(facts: Facts) -> Failed:
         yield failing(expected, actual, "init", who(facts, rank))
 
 
-def _apart(libraries: Mapping[str, str], ours: str) -> dict[str, str]:
+def _without_ours(libraries: Mapping[str, str], ours: str) -> dict[str, str]:
     """Return libraries without impi's: what lies below a folder ``ours``, or beside a file."""
     if ours.endswith("/"):
         return {
@@ -101,7 +101,7 @@ def _other_library(facts: Facts, rank: RankSeen) -> str:
     # and the vendor's below it.
     ours = facts.seen.nodes.own_libraries.get(rank.node, "")
 
-    others = _apart(rank.process.libraries, ours)
+    others = _without_ours(rank.process.libraries, ours)
     if _misses(ours, rank.process.libraries):
         # The program runs under another libmpi than impi's, be it a job of its own.
         return f"{_lacks(ours)}; {_mapped(others) or 'no libmpi is'}"

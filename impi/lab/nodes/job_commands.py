@@ -1,4 +1,12 @@
-"""The commands of a job in a lab; :func:`run_job` runs a user's own program there."""
+"""The commands of a job in a lab; :func:`run_job` runs a user's own program there.
+
+How it works: functions make the command lines and variables of server, relay and clients from a lab
+and the settings of a cell. Cells, ``impilab up`` and the plug-in for pytest use the same functions,
+so a job that you start by hand in a lab is the job that a cell would run.
+
+Variables with secrets are kept apart from all others (:data:`SECRETS`): evidence, pages and bundles
+show commands, and must never show these.
+"""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def standing_lab(name: str | None) -> SavedLab:
     saved = find_lab(name)
     if saved.access.expires < time.time():
         raise UsageError(
-            f"the time of lab {saved.name} is over, and it is gone; 'impilab up' makes another one"
+            f"lab {saved.name} came to the end of its time, and was removed; 'impilab up' makes another one"
         )
 
     return saved

@@ -128,7 +128,7 @@ def parse_cell(text: str, own: Case | None = None) -> Cell:
 
     if len(cell.vendors) != len(cell.topology.clients):
         raise UsageError(
-            f"cell {text!r}: {cell.parties} are not as many as the clients of {topology}"
+            f"cell {text!r}: {cell.parties} and {topology} have different numbers of clients"
         )
 
     return cell

@@ -21,11 +21,11 @@ def fault_cells(tier: str) -> list[Cell]:
     if tier == "smoke":
         return [_cell(hit, lab) for hit, lab in SMOKE]
 
-    return list(_every()) if tier in ("faults", "full") else []
+    return list(_all_listed()) if tier in ("faults", "full") else []
 
 
 @cache
-def _every() -> tuple[Cell, ...]:
+def _all_listed() -> tuple[Cell, ...]:
     """Return all of them once: a run asks for them several times."""
     return tuple(dict.fromkeys(_with_repeats()))
 

@@ -275,7 +275,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend, *, prove: bool = False) -
 
     def reason_of(cell: Cell) -> str:
         network = no_network if _needs_network(cell, backend) else ""
-        beyond = _beyond(cell) or beyond_natives(cell, backend.name)
+        beyond = _why_no_implementation(cell) or beyond_natives(cell, backend.name)
         beyond = beyond or _beyond_one(cell, backend)
         beyond = beyond or next(filter(None, map(machines.get, cell.vendors)), "")
 
@@ -295,7 +295,7 @@ def make_plan(cells: Sequence[Cell], backend: Backend, *, prove: bool = False) -
     )
 
 
-def _beyond(cell: Cell) -> str:
+def _why_no_implementation(cell: Cell) -> str:
     """Return why no implementation of IMPI can run this cell; empty: one can."""
 
     if (abi := cell.settings.get("abi")) is not None:
@@ -467,7 +467,7 @@ def _reason(cell: Cell, exclude: Sequence[str], beyond: str) -> Excluded | None:
     return Excluded(cell, beyond, "tier") if beyond else None
 
 
-def _meant(selector: str) -> str:
+def _nearest_names(selector: str) -> str:
     """Return a hint with the nearest existing names, to end a sentence; empty: none is near."""
 
     case, *rest = selector.split("/")
@@ -495,7 +495,7 @@ def _check_found(
     """Raise NothingSelected: the selector picks no cell, or only cells beyond the tier."""
     # Nothing at all: most often a typing error, so look for near names.
     if not found:
-        shown = f"no cell is {selector!r}; 'impilab plan' shows what there is{_meant(selector)}"
+        shown = f"no cell is {selector!r}; 'impilab plan' shows what there is{_nearest_names(selector)}"
         raise NothingSelected(f"nothing to run: {shown}")
 
     # Cells exist, but not in this tier. Naming one by id is wish enough.

@@ -250,7 +250,7 @@ def _natives(core: Sequence[str]) -> tuple[Part, ...]:
             Pick(names=("coll.barrier",)),
             # Five clients are the fewest that make a tree; the native one is
             # once its root and once a node.
-            tuple(_at(n, i, core[0]) for n in natives for i in (0, 1)),
+            tuple(_five_clients(n, i, core[0]) for n in natives for i in (0, 1)),
             _FIVE,
         ),
     )
@@ -275,7 +275,7 @@ def _with_header(abi: str, parties: _Parties) -> _Parties:
     )
 
 
-def _at(native: str, place: int, other: str) -> tuple[str, ...]:
+def _five_clients(native: str, place: int, other: str) -> tuple[str, ...]:
     """Return five clients; a native one in first place is the root of trees, in second a node."""
     return tuple(native if client == place else other for client in range(5))
 

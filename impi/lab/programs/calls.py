@@ -217,7 +217,9 @@ class Log:
             else:
                 if name not in _POLLS or self._succeeds(name, result):
                     self._after(name, what, number, result)
-                    over = self._over(name, result, what.get("for", []), given)
+                    over = self._completed_requests(
+                        name, result, what.get("for", []), given
+                    )
                     self._write(n=number, **over, **self._matched(what, named, args))
                     self._poll = ()
 
@@ -308,7 +310,7 @@ class Log:
 
         return bool(result[0] if isinstance(result, tuple) else result)
 
-    def _over(
+    def _completed_requests(
         self, name: str, result: Any, parts: list[int], given: list[Any]
     ) -> dict[str, Any]:
         """Return which of several requests are over, if that is not all or none of them."""

@@ -177,7 +177,7 @@ def _write_whole(path: Path, text: str) -> None:
         raise
 
 
-def _before(results: Path) -> dict[str, Any]:
+def _earlier_results(results: Path) -> dict[str, Any]:
     """Return what is written of a run that was over, or thought so; nothing of half a file."""
     try:
         value = json.loads(results.read_text("utf-8"))
@@ -299,7 +299,7 @@ class RunFolder:
         try:
             # Seconds and software of the first part belong to the whole run.
             results = path / "results.json"
-            before = _before(results)
+            before = _earlier_results(results)
             found._seconds, found._software = (
                 before.get("seconds", 0.0),
                 before.get("software", {}),
@@ -334,7 +334,7 @@ class RunFolder:
             LabError: it cannot be copied.
         """
 
-        before = _before(run / "results.json")
+        before = _earlier_results(run / "results.json")
         self._software.update(before.get("software", {}))
 
         # They ran beside each other

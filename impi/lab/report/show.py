@@ -1,4 +1,10 @@
-"""The display of a run: live progress on a terminal or plain lines, the matrix, red cells."""
+"""The display of a run: live progress on a terminal or plain lines, the matrix, red cells.
+
+How it works: the scheduler tells a :class:`Screen` when a cell begins and when it is done. On a
+terminal one line at the bottom is written over; in a log, and on a dumb terminal, every cell is one
+plain line, because nothing there can be written over. A red cell is shown with its reason at once:
+a reader of a long run need not wait for its end.
+"""
 
 from __future__ import annotations
 

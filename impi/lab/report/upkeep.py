@@ -55,7 +55,7 @@ def check_run(expectations: Expectations, dones: Sequence[Done]) -> list[str]:
     """
     found = []
     for row in expectations.rows:
-        ran = list(_about(row, expectations, dones))
+        ran = list(_deciding_cells(row, expectations, dones))
         if (
             row.result not in MAY_PASS
             and ran
@@ -72,11 +72,11 @@ def check_run(expectations: Expectations, dones: Sequence[Done]) -> list[str]:
     return found
 
 
-def _about(
+def _deciding_cells(
     row: Row, expectations: Expectations, dones: Sequence[Done]
 ) -> Iterator[Done]:
     """Return cells of a run that decide whether a row is true: no other row explains them."""
-    for done in _told(dones):
+    for done in _cells_with_answer(dones):
         if row.names(done.cell) and (
             row.explains(done.verdict)
             or done.verdict.outcome == "pass"
@@ -85,7 +85,7 @@ def _about(
             yield done
 
 
-def _told(dones: Iterable[Done]) -> Iterator[Done]:
+def _cells_with_answer(dones: Iterable[Done]) -> Iterator[Done]:
     """Return cells of which a run says something: tried, and not lost by the lab's own fault."""
     return (done for done in dones if done.attempts and done.verdict.outcome != "error")
 
@@ -179,7 +179,7 @@ def _remaining(
 
     wrong = {
         done.cell
-        for done in _about(row, expectations, dones)
+        for done in _deciding_cells(row, expectations, dones)
         if not row.explains(done.verdict)
     }
     if named and (row.result in MAY_PASS or not wrong):
@@ -192,7 +192,7 @@ def _new_rows(
     expectations: Expectations, dones: Sequence[Done], issue: str, until: datetime.date
 ) -> Iterator[Row]:
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for done in _told(dones):
+    for done in _cells_with_answer(dones):
         verdict = done.verdict
         if verdict.outcome in RESULTS and expectations.find(done.cell, verdict) is None:
             item = _ITEM.search(verdict.reason)

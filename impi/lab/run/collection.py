@@ -1,4 +1,11 @@
-"""Collects the evidence of one cell: looks, captures and leftovers, and then all as values."""
+"""Collects the evidence of one cell: looks, captures and leftovers, and then all as values.
+
+How it works: :class:`Collection` has one method for each step that looks at the lab, in the order
+in which a cell needs them. ``guard`` performs a step and keeps the first fault of the lab as
+*trouble*: what was collected before still explains the cell, but no party can be blamed any more.
+``seen`` then makes values of everything. From there on no code asks the lab again, so a verdict can
+be computed anywhere, and a second time.
+"""
 
 from __future__ import annotations
 
@@ -153,6 +160,8 @@ class Collection:
 
         folders = self._recipe.folders
         for node in (node for nodes in self._prepared.lab.clients for node in nodes):
+            # MPI does not say which rank writes a file. Most programs let rank 0, on the first
+            # node.
             octets = node.read(f"{folders[node.name]}/{WORK}/{own.conditions.output}")
             if octets is not None:
                 self._output = node.name, octets

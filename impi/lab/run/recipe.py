@@ -1,4 +1,10 @@
-"""The recipe of a cell: arguments and variables of its commands, and the files for its ranks."""
+"""The recipe of a cell: arguments and variables of its commands, and the files for its ranks.
+
+How it works: a recipe belongs to one attempt. It draws a nonce, a key and the name of a folder, so
+that no octet and no file of an earlier attempt can count as evidence of this one. Its methods turn
+the settings of the cell (its variant) into command lines; :mod:`.execute` starts these. A mutation
+can change the commands of one client: by it the lab's own tests run clients that lie.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +88,7 @@ class Recipe:
         (python, option, module, _server, _count, *argv), env = self.server()
         for client in range(len(self._lab.clients)):
             words, more = self.client(client)
-            # The words behind -client RANK HOST:PORT.
+            # Six words begin a client's own command, up to -client RANK HOST:PORT.
             argv += [*([":"] if client else ()), *words[6:]]
             env = {**more, **env}
 

@@ -277,7 +277,7 @@ class _Queue:
     def next_group(self) -> list[Cell] | None:
         """Return a group not begun yet, or half of the longest one; None: nothing is left."""
         with self._lock:
-            group = self._groups.pop(0) if self._groups else self._half()
+            group = self._groups.pop(0) if self._groups else self._take_half()
             if group:
                 self._begun.append(group)
 
@@ -287,7 +287,7 @@ class _Queue:
         with self._lock:
             return group.pop(0) if group else None
 
-    def _half(self) -> list[Cell]:
+    def _take_half(self) -> list[Cell]:
         """Take half of the group with most cells left; nothing if that is not worth a lab.
 
         The largest lab of tier faults once ran 262 of its 743 cells one after the other for 36

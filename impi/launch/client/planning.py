@@ -1,7 +1,10 @@
 """Check a client's options before any proc starts, and make the plan of its start.
 
-Nodes, MPI library, program and interface are checked first, because a mistake found later would end
-the job at all clients. The plan says which launcher starts the procs, and with which command.
+How it works: :func:`make_plan` checks nodes, MPI library, program and interface, in the order in
+which each answer depends on the one before, and returns a :class:`Plan`. The plan says which
+launcher starts the procs, and with which command. All of that happens before the client joins: a
+mistake found later would end the job at all clients, and one found now costs this user one
+sentence.
 """
 
 from __future__ import annotations
@@ -247,12 +250,12 @@ def _launcher(
     if kind == "none":
         return PureLauncher()
 
-    under = _under(kind, asked, environ, one_node=one_node)
+    under = _launcher_for(kind, asked, environ, one_node=one_node)
 
     return under(vendor, find(placement.vendor, placement.prefix, environ))
 
 
-def _under(
+def _launcher_for(
     kind: str, asked: str, environ: Mapping[str, str], *, one_node: bool
 ) -> Callable[[Manifest, Installation], Launcher]:
     """Return the launcher for a kind of library, as ``--launcher`` asks."""
@@ -281,7 +284,7 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
     """Return the program's command: this Python for a Python file, else the full path."""
 
     if not argv:
-        raise UsageError("no program was named; it stands after all options")
+        raise UsageError("no program was named: write it after all options")
 
     if argv[0].endswith(".py"):
         # A program for other nodes only need not exist on this one.

@@ -1,9 +1,10 @@
 """The end of a relay inside impirun: brings visitors of its endpoints to the hosts.
 
-For a client whose hosts cannot be reached (``--relay``). :class:`NearEnd` connects to the relay
-before the procs start, and gets an endpoint for each host. The client's labels advertise the
-endpoints (:meth:`NearEnd.lead`). A thread then connects each visitor of an endpoint with the
-listener of its host, through connections that go out from here (:mod:`.far_end` has the steps).
+How it works: it serves a client whose hosts cannot be reached (``--relay``). :class:`NearEnd`
+connects to the relay before the procs start, and gets an endpoint for each host. The client's
+labels advertise the endpoints (:meth:`NearEnd.lead`). A thread then connects each visitor of an
+endpoint with the listener of its host, through connections that go out from here (:mod:`.far_end`
+has the steps).
 """
 
 from __future__ import annotations
@@ -78,6 +79,8 @@ class NearEnd:
         self._hosts: Sequence[tuple[str, int]] = ()
         self.lost = ""
 
+        # Here and not in the thread: without endpoints the client cannot join, and the user reads
+        # why.
         self._sock = self._reach()
         try:
             ports = self._ask(count)
@@ -348,7 +351,6 @@ async def _dial(place: tuple[str, int]) -> socket.socket:
     sock = socket.socket(
         socket.AF_INET6 if ":" in place[0] else socket.AF_INET, socket.SOCK_STREAM
     )
-
     sock.setblocking(False)
     try:
         async with asyncio.timeout(_ANSWER_S):

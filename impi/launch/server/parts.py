@@ -50,7 +50,7 @@ def _line(number: int, part: Part, first: Part) -> AppLine:
     own = (each for each in part.given if each.name != "host" and not each.of_server)
     # Shared options first: of equal ones argparse takes the last.
     words = [word for each in (*shared, *own) for word in each.words]
-    places = _places(machines)
+    places = _placement_options(machines)
     named = bool(part.values("nodes") or part.values("hostfile"))
     refuse(
         (
@@ -80,7 +80,7 @@ def _shared(first: Part, *, here: bool) -> list[Given]:
     return [each for each in first.given if each.name in names]
 
 
-def _places(machines: Sequence[nodes.Node]) -> tuple[str, ...]:
+def _placement_options(machines: Sequence[nodes.Node]) -> tuple[str, ...]:
     """Return the options that place procs on these machines; none for one machine of one slot."""
     if len(machines) == 1:
         return (

@@ -137,7 +137,7 @@ def preloads(
     from impi.cabi.library.build import library as compiled
     from impi.cabi.library.build import preloaded
 
-    behind = _behind(found, library)
+    behind = _library_behind(found, library)
 
     why = why_not_behind(found, environ, behind) if behind else ""
     if behind and not why:
@@ -180,7 +180,7 @@ def _program(
     return None, False
 
 
-def _behind(program: ProgramFile, library: str) -> str:
+def _library_behind(program: ProgramFile, library: str) -> str:
     """Return the client's library if the program was compiled for it, so front mode fits; else "".
 
     Programs in Fortran never fit: their library calls PMPI_ functions, and ours would not see that.

@@ -1,5 +1,6 @@
 """Make the commands that start procs: without an MPI library, and with each kind of launcher.
 
+How it works: a launcher turns a :class:`.program.Program` into commands, one for each starter.
 Without an mpiexec there is one starter on each node: a fork on this one, by ssh elsewhere. The
 starter has the procs as its own processes, so each end is seen. With a launcher there is one
 starter on this node, above one mpiexec or srun. A vendor's manifest
@@ -78,8 +79,8 @@ def starters(
         ranks = range(first, first + node.slots)
         first += node.slots
 
-        # Each proc has a place in the job, and the variables of a launcher, by
-        # which programs find their rank.
+        # Each proc has a place in the job, and the variables of a launcher, by which programs find
+        # their rank before MPI_Init: to choose a GPU, for example.
         own = {
             rank: {
                 **told(rank, node),
@@ -240,7 +241,8 @@ class SrunLauncher(_LibraryLauncher):
             "--unbuffered",
             "--input=none",
         ]
-        # "arbitrary" is srun's word for ranks in the order of --nodelist.
+        # "arbitrary" is srun's word for ranks in the order of --nodelist. The order matters: IMPI
+        # numbers ranks by host (2.3.5), and the plan has counted them so.
         argv += [
             f"--nodes={len(program.nodes)}",
             f"--ntasks={program.size}",

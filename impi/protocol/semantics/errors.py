@@ -1,5 +1,9 @@
 """MPI's error classes and codes, and the exception that carries one.
 
+How it works: each number, class or code, has a row in one table of the process: its class and its
+text. A class is its own class. Programs add rows above the predefined ones (MPI 4.1, 9.5), and a
+number is never used twice: a program may still hold a code that it has removed.
+
 The exception is a :class:`RuntimeError` that compares as an integer, because programs written for
 mpi4py catch it so. The tree of :mod:`impi.base.errors` is about the job, not about an MPI call.
 """

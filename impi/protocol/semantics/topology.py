@@ -87,7 +87,7 @@ class Cart:
         kept = [i for i, keep in enumerate(remain) if keep]
         rest = [i for i, keep in enumerate(remain) if not keep]
         where = self.coords(rank)
-        inner, outer = self._some(kept), self._some(rest)
+        inner, outer = self._chosen_dimensions(kept), self._chosen_dimensions(rest)
 
         return (
             inner,
@@ -95,7 +95,7 @@ class Cart:
             inner.rank([where[i] for i in kept]),
         )
 
-    def _some(self, indexes: Sequence[int]) -> Cart:
+    def _chosen_dimensions(self, indexes: Sequence[int]) -> Cart:
         return Cart(
             tuple(self.dims[i] for i in indexes),
             tuple(self.periods[i] for i in indexes),

@@ -177,12 +177,12 @@ def _violation(call: Call, text: str, rule: str, error: str) -> Violation:
     return Violation(call.function, call.rank, call.group, text, rule, error)
 
 
-def _first(calls: _Calls, call: Call) -> Call:
+def _rank_0_of_group(calls: _Calls, call: Call) -> Call:
     """Rank 0 of the caller's group."""
     return next(other for other in calls if other.group == call.group)
 
 
-def _others(calls: _Calls, call: Call) -> _Calls:
+def _partners(calls: _Calls, call: Call) -> _Calls:
     """Return the calls that ``call`` exchanges data with, by their rank."""
     return (
         calls
@@ -321,7 +321,7 @@ def _shown(members: Sequence[int] | None) -> str:
 
 def _values_agree(calls: _Calls) -> Iterator[Violation]:
     for call in calls:
-        first = _first(calls, call)
+        first = _rank_0_of_group(calls, call)
         for name, value in call.values.items():
             other = first.values.get(name)
             if value != other:
@@ -332,7 +332,7 @@ def _values_agree(calls: _Calls) -> Iterator[Violation]:
 # ---- sizes: as many octets as the other end expects
 
 
-def _at(sizes: Sequence[int], index: int) -> int:
+def _size_at(sizes: Sequence[int], index: int) -> int:
     return sizes[0] if len(sizes) == 1 else sizes[index]
 
 
@@ -359,9 +359,12 @@ def _to_root(*, vector: bool) -> _Rule:
             return
 
         room = f"recvsize({root.rank})"
-        for call in _others(calls, root):
+        for call in _partners(calls, root):
             if call.send:
-                expected = (room + _index(call.rank, vector), _at(root.recv, call.rank))
+                expected = (
+                    room + _index(call.rank, vector),
+                    _size_at(root.recv, call.rank),
+                )
                 yield from _compare(call, ("sendsize", call.send[0]), expected)
 
     return rule
@@ -376,11 +379,11 @@ def _from_root(*, vector: bool) -> _Rule:
         if root is None or not root.send:
             return
 
-        for call in _others(calls, root):
+        for call in _partners(calls, root):
             if call.recv:
                 expected = (
                     f"sendsize({root.rank})" + _index(call.rank, vector),
-                    _at(root.send, call.rank),
+                    _size_at(root.send, call.rank),
                 )
                 yield from _compare(call, ("recvsize", call.recv[0]), expected)
 
@@ -392,16 +395,18 @@ def _to_each(*, sends_vector: bool, receives_vector: bool) -> _Rule:
 
     def rule(calls: _Calls) -> Iterator[Violation]:
         for call in calls:
-            for other in _others(calls, call):
+            for other in _partners(calls, call):
                 if call.send and other.recv:
                     mine = (
                         "sendsize" + _index(other.rank, sends_vector),
-                        _at(call.send, other.rank),
+                        _size_at(call.send, other.rank),
                     )
                     room = f"recvsize({other.rank})" + _index(
                         call.rank, receives_vector
                     )
-                    yield from _compare(call, mine, (room, _at(other.recv, call.rank)))
+                    yield from _compare(
+                        call, mine, (room, _size_at(other.recv, call.rank))
+                    )
 
     return rule
 
@@ -420,7 +425,7 @@ def _parts_agree(*, vector: bool) -> _Rule:
     def rule(calls: _Calls) -> Iterator[Violation]:
         for call in calls:
             for i, (mine, expected) in enumerate(
-                zip(call.recv, _first(calls, call).recv, strict=False)
+                zip(call.recv, _rank_0_of_group(calls, call).recv, strict=False)
             ):
                 if mine != expected:
                     name = "recvsize" + _index(i, vector)
@@ -433,7 +438,7 @@ def _parts_agree(*, vector: bool) -> _Rule:
 
         # Between two groups each scatters what the other has reduced, so the sum of the parts here
         # must be the vector there. The parts themselves are each group's own matter.
-        ours, others = calls[0], _others(calls, calls[0])[0]
+        ours, others = calls[0], _partners(calls, calls[0])[0]
         if (
             ours.group is not None
             and ours.recv

@@ -370,9 +370,10 @@ class Machine:
 
         lco.kept.clear()
         for slot in lco.send_slots:
-            # Its last messages may still await replies; :meth:`_left` sends DETACH behind them.
+            # Its last messages may still await replies; :meth:`_detach_if_done` sends DETACH behind
+            # them.
             slot.leaving = True
-            self._left(slot)
+            self._detach_if_done(slot)
 
     def attached(self, world: int, number: int) -> Attached | None:
         """Return the send slot of a rank, by its number there; None: it refers to no LCO here."""
@@ -507,11 +508,11 @@ class Machine:
         sent = self._sent.pop(serial, None)
         if sent is not None:
             sent.slot.waiting.discard(serial)
-            self._left(sent.slot)
+            self._detach_if_done(sent.slot)
 
         return sent
 
-    def _left(self, slot: SendSlot) -> None:
+    def _detach_if_done(self, slot: SendSlot) -> None:
         """Detach a slot of a freed LCO once its last message has its reply."""
         # DETACH waits for the last reply: behind DETACH the other end would not know the number.
         if (

@@ -98,7 +98,7 @@ def agree_on_job(nclients: int, values: Mapping[int, bytes]) -> Job:
     for host, (ackmark, hiwater) in enumerate(zip(ackmarks, hiwaters, strict=True)):
         if ackmark > hiwater:
             raise StartupError(
-                f"ackmark {ackmark} is over hiwater {hiwater}",
+                f"ackmark {ackmark} is greater than hiwater {hiwater}",
                 clause="3.9",
                 peer=f"client {owner[host]}",
             )

@@ -492,7 +492,7 @@ class ClientMachine:
         )
         if not self._rank < self._nclients <= MAX_CLIENTS:
             raise server_fault(
-                f"sent a number of clients that client {self._rank} cannot be one of",
+                f"sent a number of clients to which client {self._rank} cannot belong",
                 "2.3.4",
                 payload,
             )

@@ -198,7 +198,7 @@ class Path:
             return Flight([memoryview(message)], len(message), ends_work=True)
 
         first = not message.started
-        header = self._first(message) if first else self._onward(message)
+        header = self._first_header(message) if first else self._next_header(message)
         octets, nbytes = pack_header(header), header.pk_len
         views = [memoryview(octets), *message.take(nbytes)]
 
@@ -214,7 +214,7 @@ class Path:
             views, len(octets) + nbytes, message, final=final, ends_work=first or final
         )
 
-    def _first(self, message: Outgoing) -> Header:
+    def _first_header(self, message: Outgoing) -> Header:
         message.started = True
         # Not before: a message that is still in its lane is cancelled without the peer.
         if message.synchronous:
@@ -222,7 +222,7 @@ class Path:
 
         return message.header
 
-    def _onward(self, message: Outgoing) -> Header:
+    def _next_header(self, message: Outgoing) -> Header:
         # 3.7.2: DATA with the receiver's drqid, and the length of the whole message: that it
         # differs from pk_len tells it from a short message.
         first = message.header

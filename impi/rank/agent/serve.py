@@ -1,4 +1,15 @@
-"""The process of an agent: from impirun's invitation to the last FINI, over sockets."""
+"""The process of an agent: from impirun's invitation to the last FINI, over sockets.
+
+How it works: the agent listens for other hosts, opens a door for its procs, and tells impirun both
+addresses. impirun answers with the job, or that no proc runs here. The agent admits its own procs,
+and then dances with other hosts as procs do without agents (IMPI 2.3.8). From there on :func:`run`
+moves octets between sockets and the :class:`.router.Router`, which has no socket and decides
+everything.
+
+A connection is read a bounded number of times before the next has its turn, so that one fast sender
+cannot starve the others. The loop never stops reading: two agents whose writes are full would wait
+for each other.
+"""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ starts its sends and local phases, and resumes the generator with the received v
 done. The engine advances it like any other operation, so a collective goes on whatever the program
 waits for. A codec turns values into octets and back, as array, pickle or packed octets.
 
-There are two shortcuts, both for blocking calls between clients. A receive *stands*: the caller
-waits in the channel itself, without an operation (:meth:`CollectiveOperation._stand`). And a value
-that is the result arrives in the program's memory, without a copy (:class:`_ResultPlace`).
+There are two shortcuts, both for blocking calls between clients. The caller waits in the channel
+itself, without an operation (:meth:`CollectiveOperation._receive_standing`). And a value that is
+the result arrives in the program's memory, without a copy (:class:`_ResultPlace`).
 """
 
 from __future__ import annotations
@@ -417,7 +417,7 @@ class CollectiveOperation(Compound):
                 self._enter(step)
 
         if self._straight:
-            self._stand(receives)
+            self._receive_standing(receives)
 
     def _enter(self, step: Local) -> None:
         """Start a local phase, whose value may arrive in the place of the result."""
@@ -435,7 +435,7 @@ class CollectiveOperation(Compound):
         self._targets.append(phase)
         self._waiting.append(phase)
 
-    def _stand(self, receives: list[Recv]) -> None:
+    def _receive_standing(self, receives: list[Recv]) -> None:
         """Wait for each message in turn, as long as nothing else is under way; post the rest."""
         # One after the other is enough: a message that comes out of turn goes to the matcher, and
         # the next receive of this list, or its posted successor, finds it there.

@@ -1,8 +1,12 @@
 """Sends and receives under way: driven by the engine, inspected by requests of the api.
 
-How it works: the engine calls ``advance`` in each turn until the operation is ``done``. A failure
-is kept, not raised: the thread whose turn finds it need not be the one that waits for it. The
-request's wait raises it (:mod:`impi.rank.api.p2p.completion`).
+How it works: the engine calls ``advance`` in each turn until the operation is ``done``. An
+operation has at most one local part (a request of the MPI library) and one remote part (a message
+of the transfer machine), and ends with the part that it has. It keeps its buffer alive until then:
+the program may drop its own reference as soon as the call returns.
+
+A failure is kept, not raised: the thread whose turn finds it need not be the one that waits for it.
+The request's wait raises it (:mod:`impi.rank.api.p2p.completion`).
 """
 
 from __future__ import annotations

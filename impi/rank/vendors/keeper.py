@@ -60,7 +60,7 @@ def ask(name: str) -> dict[str, object]:
                 continue
 
             raise JobError(
-                f"the secrets of this job are not to be had on {socket.gethostname()} ({error}): name every node "
+                f"this process cannot get the secrets of its job on {socket.gethostname()} ({error}): name every node "
                 "with --nodes as the mpiexec does"
             ) from None
 
@@ -77,7 +77,9 @@ def _read_secrets(name: str, until: float) -> bytes:
         sock.settimeout(max(0.01, until - time.monotonic()))
         sock.connect(_socket_address(name))
         if not _is_mine(sock):
-            raise PermissionError("another user's process has the name of their keeper")
+            raise PermissionError(
+                "a process of another user has the name of this job's keeper"
+            )
 
         with sock.makefile("rb") as octets:
             return octets.read()

@@ -31,9 +31,7 @@ def draw(rows: Sequence[Row], path: Path, title: str) -> None:
             panels[f"{row.measure} ({row.better} is better)"].append(row)
 
     if not panels:
-        raise UsageError(
-            f"nothing to draw into {path}: no row is held against a reference"
-        )
+        raise UsageError(f"nothing to draw into {path}: no row has a reference")
 
     # Rows are equally high in all panels; 2 for the title and the axis.
     heights = [len(found) + 2 for found in panels.values()]

@@ -51,7 +51,7 @@ def parse_layout(text: str) -> Layout:
 
     if not 2 <= len(found) <= MAX_CLIENTS:
         raise UsageError(
-            f"--layout {text} has {len(found)} client, but there is something to tune from 2 on"
+            f"--layout {text} has {len(found)} client, but tuning needs at least 2"
         )
 
     return tuple(found)

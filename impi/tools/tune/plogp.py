@@ -91,7 +91,7 @@ class Parameters:
             )
         except (KeyError, TypeError, ValueError):
             raise UsageError(
-                "its parameters are none of pLogP: measure again with impi tune"
+                "its parameters are not those of pLogP: measure again with impi tune"
             ) from None
 
         if not all(

@@ -325,7 +325,7 @@ def test_nothing_to_draw_is_said(
     )
     file = _file(tmp_path, "run.json", _row(1, 2))
     assert main(["bench", "show", file, "--plot", str(tmp_path / "run.svg")]) == 4
-    assert "no row is held against a reference" in capsys.readouterr().err
+    assert "no row has a reference" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("load", "warned"), [(0.1, False), (3.2, True)])

@@ -175,7 +175,7 @@ def test_a_lab_whose_time_is_over_is_told(backend, capsys):
     path = list_labs()[0].folder / "lab.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "expires": 5.0}))
     assert lab(backend, "ssh", "c0n0") == 4
-    assert "the time of lab lab is over" in capsys.readouterr().err
+    assert "lab lab came to the end of its time" in capsys.readouterr().err
 
 
 def test_clean_is_narrowed(backend):

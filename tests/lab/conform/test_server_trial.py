@@ -113,7 +113,7 @@ def test_a_server_that_does_not_say_where_it_is(commands: Commands) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [("x", "no {n}"), ("{n} {prt}", "nothing stands for {prt}")]
+    ("words", "told"), [("x", "no {n}"), ("{n} {prt}", "there is no word {prt}")]
 )
 def test_a_command_that_makes_no_sense(
     commands: Commands, words: str, told: str

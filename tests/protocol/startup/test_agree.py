@@ -155,7 +155,10 @@ BROKEN = [
     ({Label.H_NPROCS: uint4(1, 2)}, "H_NPROCS has 8 octets"),
     ({Label.H_NPROCS: uint4(1, 2, 2)}, "client 1: C_NPROCS says 1 .* have 2"),
     ({Label.H_ACKMARK: uint4(1, 0, 1)}, "client 0: H_ACKMARK is 0"),
-    ({Label.H_ACKMARK: uint4(1, 1, 65)}, "client 1: ackmark 65 is over hiwater 64"),
+    (
+        {Label.H_ACKMARK: uint4(1, 1, 65)},
+        "client 1: ackmark 65 is greater than hiwater 64",
+    ),
     ({Label.H_HIWATER: uint4(1, 1, 1, 1)}, "H_HIWATER has 16"),
     ({Label.P_IPV6: bytes(16)}, "P_IPV6 has 16 octets, but 4 procs make 64"),
     ({Label.P_PID: bytes(24)}, "P_PID has 24 octets, but 4 procs make 32"),

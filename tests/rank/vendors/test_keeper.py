@@ -53,7 +53,9 @@ def test_the_invitation_has_no_secret_and_the_claim_has_all(
 
 def test_a_node_without_a_keeper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeper, "_LIMIT_S", 0.1)
-    with pytest.raises(JobError, match="the secrets of this job are not to be had on"):
+    with pytest.raises(
+        JobError, match="this process cannot get the secrets of its job on"
+    ):
         keeper.ask(name)
 
 

@@ -51,6 +51,6 @@ def test_without_a_ratio_there_is_nothing_to_draw(
     references: tuple[float, ...], tmp_path: Path
 ) -> None:
     with pytest.raises(
-        UsageError, match=r"nothing to draw into .*: no row is held against a reference"
+        UsageError, match=r"nothing to draw into .*: no row has a reference"
     ):
         draw([row("latency", references=references)], tmp_path / "x.svg", "")

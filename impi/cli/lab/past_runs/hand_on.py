@@ -188,7 +188,7 @@ def _unbundle(options: argparse.Namespace) -> int:
 
 
 def _bisect(options: argparse.Namespace) -> int:
-    vendor, folder = _of(options)
+    vendor, folder = _vendor_and_checkout(options)
     run = read_run(options.run.parent, options.run.name)
 
     cell = cell_of(run, options.cell)
@@ -219,7 +219,7 @@ def _bisect(options: argparse.Namespace) -> int:
     return ExitCode.OWN_FAULT
 
 
-def _of(options: argparse.Namespace) -> tuple[str, Path]:
+def _vendor_and_checkout(options: argparse.Namespace) -> tuple[str, Path]:
     """Return the vendor whose commits are tried, or "" for impi, and the checkout."""
 
     vendor, equals, place = (options.of or "").rpartition("=")

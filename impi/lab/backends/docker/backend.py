@@ -1,4 +1,14 @@
-"""The backend ``docker``: labs of containers on one engine."""
+"""The backend ``docker``: labs of containers on one engine.
+
+How it works: the backend keeps what outlives a lab: the images of vendors by name, the builds that
+take a vendor's place (``--replace``), and whether the engine can disturb networks. ``prepare``
+builds missing images before the first lab opens, so that no cell's time has a build in it. ``open``
+puts all this into a :class:`.container_lab.LabPlan`, from which the lab makes networks and
+containers.
+
+Images are known by id and not by name: another run may give a name to another image while this run
+still opens labs.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +45,8 @@ class DockerBackend(LabOpener):
         self._images = Images(self._client)
         self._copies = Copies(self._client)
         self._built: dict[str, str] = {}
-
         self._compiled: dict[str, str] = {}
+
         if publish is None:
             # An engine in a virtual machine: addresses of its containers lead nowhere from here.
             publish = sys.platform != "linux" or "Desktop" in str(
@@ -115,6 +125,7 @@ class DockerBackend(LabOpener):
             copies=copies,
         )
         lab = DockerLab(self._client, plan)
+        # Known before it starts: if the start fails half-way, the opener still removes its parts.
         self._open.add(lab)
         lab.start()
 
@@ -163,6 +174,7 @@ class DockerBackend(LabOpener):
 
     def no_network(self) -> str:
         """Try it once, in a container of its own."""
+        # The kernel decides it, so one answer holds for the whole run.
         if self._no_network is None:
             self._no_network = why_not(self._client, self._images.tool(LINKS))
 

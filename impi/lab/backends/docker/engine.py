@@ -78,7 +78,7 @@ def connect() -> docker.DockerClient:
         client = _client()
         client.ping()
     except (DockerException, OSError) as error:
-        why = _why(error)
+        why = _bare_reason(error)
         if isinstance(error, PermissionError):
             raise NoEngine(why, _admission(error.filename)) from error
 
@@ -98,7 +98,7 @@ def connect() -> docker.DockerClient:
     return client
 
 
-def _why(error: Exception) -> str:
+def _bare_reason(error: Exception) -> str:
     """Return the reason alone: four libraries lie between, each with a text of its own."""
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"

@@ -1,4 +1,14 @@
-"""The backend ``local``: nodes are loopback addresses of this machine, one for each client."""
+"""The backend ``local``: nodes are loopback addresses of this machine, one for each client.
+
+How it works: a lab is a folder with a home for each node, and one second octet of 127.x, so that
+each node has an address of its own. An abstract socket reserves the octet for all users of the
+machine; it goes with the process that opened the lab, or with the reaper that holds a kept one.
+Every process of a cell has the lab's mark in its environment, by which remains are found.
+
+Limits: all nodes are one machine, so a client has one node, and no link can be slow or closed.
+Nothing is captured, since that would make a verdict depend on the user who asks
+(docs/decisions/evidence-not-logs.md). So a pass is self-reported.
+"""
 
 from __future__ import annotations
 
@@ -120,6 +130,7 @@ class LoopbackLab:
         return lab
 
     def _set_up(self, folder: Path, octet: int, access: Access) -> None:
+        # A new lab and one that is attached to come here: both know all they need from ``access``.
         vendors, builds = access.vendors, access.builds
         self._held = False
 
@@ -132,6 +143,8 @@ class LoopbackLab:
         self._known = (
             sorted(path.name for path in _SHM.iterdir()) if _SHM.is_dir() else []
         )
+
+        # The third octet is the node: procs of two nodes never share an address, as on a network.
         self._server = self._node("server", f"127.{octet}.0.1")
         names = node_names(access.topology, vendors)
         by_client = [
@@ -141,11 +154,15 @@ class LoopbackLab:
         self._clients = [node for nodes in by_client for node in nodes]
         self.server: Node = self._server
         self.clients: Sequence[Sequence[Node]] = by_client
+
         more = {
             f"build.{name}": f"{build.origin} {build.digest}"
             for name, build in builds.items()
         }
         self.software: Mapping[str, str] = {**_software(vendors), **more}
+
+        # Each node has the variables of its own client's library. The server needs none, and gets
+        # the first client's, so that its Python finds impi in the same place.
         clients = [_client_environment(vendor, builds) for vendor in vendors]
         environment = {
             node.name: clients[i] for i, nodes in enumerate(by_client) for node in nodes

@@ -174,7 +174,7 @@ _LONG: Final = 600_000
 _Payload = Callable[[int], bytes]
 
 
-def _halfway(
+def _half_the_job_away(
     roster: Roster,
     tag: int,
     payload: _Payload,
@@ -244,7 +244,7 @@ def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
         )
         return b"".join(struct.pack(">di", x, n) for x, n in pairs)
 
-    yield from _halfway(
+    yield from _half_the_job_away(
         roster,
         80,
         lambda r: external_doubles(numbers(nonce, f"derived/{r}", 24)[1::4]),
@@ -252,8 +252,8 @@ def _derived(roster: Roster, nonce: str) -> Iterator[Crossing]:
         counted=False,
     )
 
-    yield from _halfway(roster, 81, blocks, unit=4, counted=False)
-    for sent in _halfway(roster, 82, records, counted=False):
+    yield from _half_the_job_away(roster, 81, blocks, unit=4, counted=False)
+    for sent in _half_the_job_away(roster, 82, records, counted=False):
         yield replace(sent, units=(8, 4))
 
 
@@ -262,32 +262,32 @@ def _packed(roster: Roster, nonce: str) -> Iterator[Crossing]:
         ints = external_ints(numbers(nonce, f"pack/int/{rank}", 4))
         return ints + external_doubles(numbers(nonce, f"pack/double/{rank}", 3))
 
-    for sent in _halfway(roster, 85, octets_of):
+    for sent in _half_the_job_away(roster, 85, octets_of):
         yield replace(sent, units=(4, 4, 4, 4, 8, 8, 8))
 
 
 def _truncated(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    yield from _halfway(roster, 90, by_rank(nonce, "truncate/*", 100))
-    yield from _halfway(roster, 91, by_rank(nonce, "truncate/next/*", 50))
+    yield from _half_the_job_away(roster, 90, by_rank(nonce, "truncate/*", 100))
+    yield from _half_the_job_away(roster, 91, by_rank(nonce, "truncate/next/*", 50))
 
 
 def _probed(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i, n in enumerate(_PROBED):
-        yield from _halfway(roster, 95 + i, by_rank(nonce, f"probe/*/{n}", n))
+        yield from _half_the_job_away(roster, 95 + i, by_rank(nonce, f"probe/*/{n}", n))
 
 
 def _probed_long(roster: Roster, nonce: str) -> Iterator[Crossing]:
-    yield from _halfway(roster, 98, by_rank(nonce, "probe/long/*", _LONG))
+    yield from _half_the_job_away(roster, 98, by_rank(nonce, "probe/long/*", _LONG))
 
 
 def _cancelled(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for tag, size in ((56, 64), (57, 400_000)):
-        for sent in _halfway(
+        for sent in _half_the_job_away(
             roster, tag, by_rank(nonce, f"cancel/*/{tag}", size), sync=True
         ):
             yield replace(sent, cancelled=True)
 
-    yield from _halfway(roster, 56, by_rank(nonce, "cancel/next/*", 20))
+    yield from _half_the_job_away(roster, 56, by_rank(nonce, "cancel/next/*", 20))
     yield from barrier(roster, count=2)
 
 
@@ -300,14 +300,18 @@ def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
         return external_ints(numbers(nonce, f"persistent/{turn}/{rank}", 30))
 
     for turn in range(3):
-        yield from _halfway(roster, 86, partial(ints, turn), sync=True, unit=4)
+        yield from _half_the_job_away(
+            roster, 86, partial(ints, turn), sync=True, unit=4
+        )
 
 
 def _buffered(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i in range(3):
-        yield from _halfway(roster, 88, by_rank(nonce, f"buffered/{i}/*", 500))
+        yield from _half_the_job_away(
+            roster, 88, by_rank(nonce, f"buffered/{i}/*", 500)
+        )
 
-    yield from _halfway(roster, 89, by_rank(nonce, "ready/*", 40))
+    yield from _half_the_job_away(roster, 89, by_rank(nonce, "ready/*", 40))
     yield from barrier(roster, count=2)
 
 
@@ -317,17 +321,19 @@ def _ordered(roster: Roster, _nonce: str) -> Iterator[Crossing]:
         return i.to_bytes(4, "big") + bytes(size - 4)
 
     for i in range(48):
-        yield from _halfway(roster, 33 + i % 3, partial(numbered, i))
+        yield from _half_the_job_away(roster, 33 + i % 3, partial(numbered, i))
 
 
 def _flood(roster: Roster, _nonce: str) -> Iterator[Crossing]:
     for i in range(_FLOOD):
-        yield from _halfway(roster, 36, partial(numbered_by, i), unit=4)
+        yield from _half_the_job_away(roster, 36, partial(numbered_by, i), unit=4)
 
 
 def _interleaved(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for i in range(4):
-        yield from _halfway(roster, 40 + i, by_rank(nonce, f"interleaved/{i}/*", _LONG))
+        yield from _half_the_job_away(
+            roster, 40 + i, by_rank(nonce, f"interleaved/{i}/*", _LONG)
+        )
 
 
 def _waited(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -341,7 +347,7 @@ def _waited(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
 def _empty(roster: Roster, _nonce: str) -> Iterator[Crossing]:
     for tag in _TAGS:
-        yield from _halfway(roster, tag, lambda _rank: b"")
+        yield from _half_the_job_away(roster, tag, lambda _rank: b"")
 
 
 def _large_objects(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -457,7 +463,7 @@ P2P_CASES: Final = (
         ("3.7.1",),
         ("p2p",),
         4,
-        lambda roster, nonce: _halfway(
+        lambda roster, nonce: _half_the_job_away(
             roster, 5, lambda r: external_ints(numbers(nonce, f"self/{r}", 3)), unit=4
         ),
     ),

@@ -29,7 +29,7 @@ _WIDTHS: Final = (
 )  # fmt: skip
 
 
-def _everywhere(
+def _allreduced_numbers(
     roster: Roster, rows: list[list[int]], code: str, combine: Callable[[int, int], int]
 ) -> list[Crossing]:
     """Return an allreduce (IMPI 4.21) of numbers of each rank, as elements of numpy's ``code``."""
@@ -43,7 +43,7 @@ def _ops(roster: Roster, nonce: str) -> Iterator[Crossing]:
     for name, combine in COMBINE.items():
         rows = [numbers(nonce, f"ops/{r}", 6) for r in range(roster.size)]
         rows = [[v % 7 for v in row] if name == "PROD" else row for row in rows]
-        yield from _everywhere(roster, rows, "i4", combine)
+        yield from _allreduced_numbers(roster, rows, "i4", combine)
 
 
 def _locations(roster: Roster, nonce: str) -> Iterator[Crossing]:
@@ -120,7 +120,7 @@ def _widths(roster: Roster, nonce: str) -> Iterator[Crossing]:
             [v % 9 for v in numbers(nonce, f"widths/{name}/{r}", 6)]
             for r in range(roster.size)
         ]
-        yield from _everywhere(roster, rows, code, operator.add)
+        yield from _allreduced_numbers(roster, rows, code, operator.add)
 
 
 REDUCTION_CASES: Final = (

@@ -96,12 +96,12 @@ class Configuration:
 
         if self.variation and self.variation not in VARIATIONS:
             raise UsageError(
-                f"{where}: variation {self.variation!r} is none of {', '.join(VARIATIONS)}"
+                f"{where}: variation {self.variation!r} is not one of {', '.join(VARIATIONS)}"
             )
 
         if self.refusal and self.refusal not in REFUSALS:
             raise UsageError(
-                f"{where}: refusal {self.refusal!r} is none of {', '.join(REFUSALS)}"
+                f"{where}: refusal {self.refusal!r} is not one of {', '.join(REFUSALS)}"
             )
 
         if self.auth not in ("none", "key"):

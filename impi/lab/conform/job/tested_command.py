@@ -47,7 +47,7 @@ class Tested:
         for name in varying:
             if f"{{{name}}}" not in self.command:
                 raise UsageError(
-                    f"--client: the command has no {{{name}}}, which is another in each job"
+                    f"--client: the command has no {{{name}}}, which differs from job to job"
                 )
 
         known = {
@@ -64,7 +64,7 @@ class Tested:
         ]
         if unknown:
             raise UsageError(
-                f"--client: nothing stands for {{{unknown[0]}}}; there are {', '.join(known)}"
+                f"--client: there is no word {{{unknown[0]}}}; there are {', '.join(known)}"
             )
 
         return shlex.split(

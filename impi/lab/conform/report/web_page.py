@@ -97,7 +97,9 @@ def page(desk: Desk, name: str, command: str, procs: int, secret: str) -> Flask:
 
     @app.get(f"/{secret}/test/<path:test>")
     def conversation(test: str) -> Response:
-        return Response(_told(test, desk.tests, desk.outcomes()), mimetype="text/plain")
+        return Response(
+            _known_of_test(test, desk.tests, desk.outcomes()), mimetype="text/plain"
+        )
 
     @app.get(f"/{secret}/report.<form>")
     def report(form: str) -> Response:
@@ -118,7 +120,9 @@ def _groups(tests: Sequence[Test]) -> dict[str, list[Test]]:
     return found
 
 
-def _told(name: str, tests: Sequence[Test], outcomes: Sequence[Outcome]) -> str:
+def _known_of_test(
+    name: str, tests: Sequence[Test], outcomes: Sequence[Outcome]
+) -> str:
     """Return all that is known of a test: verdict, conversation, and its steps."""
 
     test = next((test for test in tests if test.name == name), None)

@@ -69,7 +69,7 @@ def read_server_step(line: str) -> ServerStep:
     """Return the step that a line says.
 
     Raises:
-        UsageError: no step is like that.
+        UsageError: it is not a step.
     """
 
     match = re.fullmatch(r"(C\d+)(:| ->| <-) *(\S+) ?(.*)", line)
@@ -92,7 +92,7 @@ def read_server_step(line: str) -> ServerStep:
                 verb="start", amount=number(clients), methods=tuple(methods)
             )
 
-    raise UsageError("no step for servers is like that")
+    raise UsageError("this is not a step of a test for servers")
 
 
 def _act(client: str, word: str, rest: str) -> ServerStep:
@@ -103,7 +103,7 @@ def _act(client: str, word: str, rest: str) -> ServerStep:
         return OfClient(client=client, verb="give", amount=_limit(rest))
 
     if rest:
-        raise UsageError(f"nothing stands behind {word!r}, not {rest!r}")
+        raise UsageError(f"no word may follow {word!r}, so {rest!r} is too much")
 
     if word not in ("connect", "join", "close"):
         raise UsageError(

@@ -373,7 +373,7 @@ _ARROWS: Final[Mapping[str, Callable[[str, str, str], Step]]] = {
 # -- groups
 
 
-def _two(text: str) -> tuple[int, int]:
+def _two_numbers(text: str) -> tuple[int, int]:
     found = numbers(text)
     if len(found) != 2:
         raise UsageError(f"{text!r} is not two numbers with a comma between them")
@@ -415,12 +415,14 @@ _MAKING: Final[Mapping[str, Callable[[Words], OfCommunicators]]] = {
     ),
     "intercomm": lambda w: Intercomm(
         groups=(w.need("a", name), w.need("b", name)),
-        leaders=w.need("leaders", _two),
+        leaders=w.need("leaders", _two_numbers),
         tag=w.need("tag", number),
         new=w.need("new", name),
     ),
     "merge": lambda w: Merge(
-        comm=w.need("comm", name), new=w.need("new", name), high=w.need("high", _two)
+        comm=w.need("comm", name),
+        new=w.need("new", name),
+        high=w.need("high", _two_numbers),
     ),
     "free": lambda w: Free(comm=w.need("comm", name)),
 }
@@ -452,10 +454,10 @@ def _finish(rest: str) -> JobEnds:
     return JobEnds(how="finish", late=(words[0], words[1], number(words[2])))
 
 
-def _alone(step: Step) -> Callable[[str], Step]:
+def _without_words(step: Step) -> Callable[[str], Step]:
     def read(rest: str) -> Step:
         if rest:
-            raise UsageError(f"nothing stands behind the word, not {rest!r}")
+            raise UsageError(f"no word may follow, so {rest!r} is too much")
 
         return step
 
@@ -467,8 +469,8 @@ _WORDS: Final[Mapping[str, Callable[[str], Step]]] = {
     "finish": _finish,
     "different": lambda rest: Different(names=tuple(rest.split())),
     "ends": lambda rest: JobEnds(how=known("end", ("zero", "nonzero"))(rest)),
-    "survives": _alone(JobEnds(how="survives")),
-    "refused": _alone(JobEnds(how="refused")),
+    "survives": _without_words(JobEnds(how="survives")),
+    "refused": _without_words(JobEnds(how="refused")),
 }
 
 
@@ -476,7 +478,7 @@ def read_step(line: str) -> Step:
     """Return the step that a line says; expressions in it are replaced already.
 
     Raises:
-        UsageError: no step is like that.
+        UsageError: it is not a step.
     """
 
     match = re.fullmatch(r"(\w+) (->|<-|=>|<=|~) (\w+): *(.*)", line)
@@ -493,6 +495,6 @@ def read_step(line: str) -> Step:
 
     word, _, rest = line.partition(" ")
     if word not in _WORDS:
-        raise UsageError("no step is like that")
+        raise UsageError("this is not a step")
 
     return _WORDS[word](rest)

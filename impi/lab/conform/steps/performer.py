@@ -482,7 +482,7 @@ def on_channel(exchange: Exchange, path: Path, step: OnChannel) -> None:
     assert wire is not None
     match step.verb:
         case "hold":
-            _hold(path)
+            _hold_protoacks(path)
         case "release":
             exchange.procs.release()
         case "silent":
@@ -500,7 +500,7 @@ def on_channel(exchange: Exchange, path: Path, step: OnChannel) -> None:
             _closed(exchange, wire)
 
 
-def _hold(path: Path) -> None:
+def _hold_protoacks(path: Path) -> None:
     """Take PROTOACKs over; nothing may be unacknowledged yet, or counts would be mixed."""
     path.manual = True
 

@@ -170,7 +170,7 @@ def _wrong_marks(told: dict[str, Note]) -> Iterator[tuple[str, str]]:
         ackmarks, _numbers(told["H_HIWATER"].values), strict=False
     ):
         if ackmark > hiwater:
-            yield f"ackmark {ackmark} is over hiwater {hiwater}", "3.9"
+            yield f"ackmark {ackmark} is greater than hiwater {hiwater}", "3.9"
 
 
 def _numbers(values: Sequence[Value]) -> list[int]:

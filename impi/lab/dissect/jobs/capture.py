@@ -74,7 +74,12 @@ def merge_views(captures: Iterable[Iterable[Connection]]) -> list[Connection]:
             index = sum(1 for k in views if k[:2] == key)
 
             match = next(
-                (k for k in views if k[:2] == key and _same(views[k], connection)), None
+                (
+                    k
+                    for k in views
+                    if k[:2] == key and _same_connection(views[k], connection)
+                ),
+                None,
             )
             if match is None:
                 views[(*key, index)] = connection
@@ -86,7 +91,7 @@ def merge_views(captures: Iterable[Iterable[Connection]]) -> list[Connection]:
     return sorted(views.values(), key=lambda c: c.opened)
 
 
-def _same(one: Connection, other: Connection) -> bool:
+def _same_connection(one: Connection, other: Connection) -> bool:
     """Whether two captures show one connection: the octets of one begin with the other's."""
     short, long = sorted((one.forth.data, other.forth.data), key=len)
     # A hole leaves no common beginning to compare. Then the times

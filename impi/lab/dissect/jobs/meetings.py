@@ -29,7 +29,7 @@ def meetings(seen: Dissection) -> list[Crossed]:
         return []
 
     channels = [decode_channel(each, -1) for each in seen.rest if _is_meeting(each)]
-    others = tuple(_others(channels, seen.layout))
+    others = tuple(_unlabelled_procs(channels, seen.layout))
 
     return messages(channels, replace(seen.layout, procs=(*seen.layout.procs, *others)))
 
@@ -41,7 +41,7 @@ def _is_meeting(connection: Connection) -> bool:
     )
 
 
-def _others(channels: list[Channel], layout: Layout) -> Iterator[WireProc]:
+def _unlabelled_procs(channels: list[Channel], layout: Layout) -> Iterator[WireProc]:
     """Yield procs that no label names, by the numbers that they gave when they connected."""
     found: dict[int, tuple[bytes, int]] = {}
     for channel in channels:

@@ -1,6 +1,10 @@
 """All observations as one list of records in order of time, for :mod:`impi.cli.decode`.
 
-Every octet of every stream is in exactly one record: :attr:`Record.size` adds up to all octets.
+How it works: the decoders give conversations, channels and packets; a teller for each connection
+makes a record of each of these, and notes where its octets begin. Octets that no decoder could read
+lie between two such places, and become records of kind ERROR or GAP. So every octet of every stream
+is in exactly one record: :attr:`Record.size` adds up to all octets. A reader sees by that, that
+nothing was left out.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def tidy_runs(folder: Path, whole: int = WHOLE, red: int = RED) -> Tidied:
             removed.append(run.name)
             continue
 
-        green = [path for path in _green(run) if path.is_dir() and _rest(path)]
+        green = [path for path in _passed_folders(run) if path.is_dir() and _rest(path)]
         for cell in green:
             octets += sum(map(_remove, _rest(cell)))
 
@@ -133,7 +133,7 @@ def _is_free(run: Path) -> bool:
     return True
 
 
-def _green(run: Path) -> Iterator[Path]:
+def _passed_folders(run: Path) -> Iterator[Path]:
     """The folders of the cells that passed, or failed as expected."""
     with contextlib.suppress(OSError, *MALFORMED):
         for line in (run / "results.jsonl").read_text("utf-8").splitlines():

@@ -1,4 +1,10 @@
-"""Records of ``results.json`` in the form that pages show."""
+"""Records of ``results.json`` in the form that pages show.
+
+How it works: pages are made from the file alone, never from objects of a run. So the pages of an
+old run, or of a run that another machine has made, can be written again. :class:`RunView` and
+:class:`CellView` wrap a record and compute the texts, order and colours of a page; templates have
+no logic of their own. A key that older files lack has a default here.
+"""
 
 from __future__ import annotations
 

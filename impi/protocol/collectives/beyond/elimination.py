@@ -115,7 +115,9 @@ def reduce_to_all(
 
     elements = _elements(reduction)
     while rounds:
-        held.value = yield from _back(vertices, rounds.pop(), held.value, elements)
+        held.value = yield from _put_together(
+            vertices, rounds.pop(), held.value, elements
+        )
 
     return held.value
 
@@ -207,12 +209,16 @@ def _reduce(
     return rounds
 
 
-def _after(held: _Held[V], own: V, theirs: V, reduction: Reduction[V]) -> None:
+def _combine_held_first(
+    held: _Held[V], own: V, theirs: V, reduction: Reduction[V]
+) -> None:
     """Combine with the held value first."""
     held.value, held.fresh = reduction.combine(own, theirs), True
 
 
-def _before(held: _Held[V], theirs: V, own: V, reduction: Reduction[V]) -> None:
+def _combine_held_last(
+    held: _Held[V], theirs: V, own: V, reduction: Reduction[V]
+) -> None:
     """Combine with the held value last."""
     held.value, held.fresh = (
         _theirs_first(theirs, own, reduction, fresh=held.fresh),
@@ -243,10 +249,10 @@ def _pair(
     if place == 0:
         # Each gives away the half that the other goes on with, or all if it is small.
         [theirs] = yield [Recv(ranks[1], REDUCE_TAG), Send(ranks[1], upper, REDUCE_TAG)]
-        _after(held, lower, theirs, reduction)
+        _combine_held_first(held, lower, theirs, reduction)
     else:
         [theirs] = yield [Recv(ranks[0], REDUCE_TAG), Send(ranks[0], lower, REDUCE_TAG)]
-        _before(held, theirs, upper, reduction)
+        _combine_held_last(held, theirs, upper, reduction)
 
 
 def _triple(
@@ -261,19 +267,19 @@ def _triple(
         # p2 has combined p1's lower half with its own before it sends, so the order of the
         # operands, p0 (p1 p2), stays that of the vertices.
         [theirs] = yield [Recv(p2, REDUCE_TAG), Send(p1, upper, REDUCE_TAG)]
-        _after(held, lower, theirs, reduction)
+        _combine_held_first(held, lower, theirs, reduction)
     elif place == 1:
         [theirs] = yield [Recv(p2, REDUCE_TAG), Send(p2, lower, REDUCE_TAG)]
-        _after(held, upper, theirs, reduction)
+        _combine_held_first(held, upper, theirs, reduction)
         [theirs] = yield [Recv(p0, REDUCE_TAG)]
-        _before(held, theirs, held.value, reduction)
+        _combine_held_last(held, theirs, held.value, reduction)
     else:
         [theirs] = yield [Recv(p1, REDUCE_TAG), Send(p1, upper, REDUCE_TAG)]
-        _before(held, theirs, lower, reduction)
+        _combine_held_last(held, theirs, lower, reduction)
         yield [Send(p0, held.value, REDUCE_TAG)]
 
 
-def _back(
+def _put_together(
     vertices: tuple[int, ...], meeting: _Round, own: V, elements: Elements[V]
 ) -> Algorithm[V]:
     """Return the combined value of a meeting, put together from the parts of its members."""

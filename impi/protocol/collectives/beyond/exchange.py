@@ -91,7 +91,7 @@ def allgather_by_exchange(
 
     # The common case of two clients with one proc each can be received in place, without joining.
     if layout.size == 2 and layout.num_masters() == 2:
-        return (yield from _two(rank, piece, packing))
+        return (yield from _cross_pieces(rank, piece, packing))
 
     native = native and isinstance(packing, Fixed) and layout.has_company(rank)
     near = layout.locals_to_rank(rank)
@@ -119,7 +119,9 @@ def allgather_by_exchange(
     return (yield from _spread(layout, rank, pieces, packing, native=native))
 
 
-def _two(rank: int, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:
+def _cross_pieces(
+    rank: int, piece: Octets, packing: Packing
+) -> Algorithm[list[Octets]]:
     """Two processes of two clients: their pieces cross, and may arrive in the result's place."""
 
     other = 1 - rank

@@ -40,7 +40,9 @@ def reduce_by_elimination(
 
     layout.check(root, "root")
     native = native and reduction.library is not None and layout.has_company(rank)
-    local = yield from _nearby(layout, rank, root, value, reduction, native=native)
+    local = yield from _reduce_in_client(
+        layout, rank, root, value, reduction, native=native
+    )
 
     team = across(layout, root, 0)
     if rank not in team.members:
@@ -87,7 +89,9 @@ def allreduce_by_elimination(
 
     native = native and reduction.library is not None
     # Three phases: to the stand-in of the client, among all stand-ins, and back into the client.
-    local = yield from _nearby(layout, rank, 0, value, reduction, native=native)
+    local = yield from _reduce_in_client(
+        layout, rank, 0, value, reduction, native=native
+    )
     near = within(layout, rank, 0)
     stand_in = near.members[near.first]
 
@@ -116,7 +120,7 @@ def allreduce_by_elimination(
     return whole
 
 
-def _nearby(
+def _reduce_in_client(
     layout: Layout,
     rank: int,
     root: int,

@@ -1,7 +1,10 @@
 """Blocking collectives of communicators on buffers: ``Bcast``, ``Allreduce`` and so on.
 
-A communicator's strategy, chosen at its creation, runs them: :data:`BY_MESSAGES`, or
-:class:`impi.rank.api.collective.client_local.ClientLocal` if one MPI library runs all members.
+How it works: a call makes one look-up, in the strategy that its communicator got at its creation:
+:data:`BY_MESSAGES`, or :class:`impi.rank.api.collective.client_local.ClientLocal` if one MPI
+library runs all members. A strategy is a dictionary from operations to functions, so a short
+collective costs no decision. Its entries are made at the first call, and have the guard that tells
+other procs of a failure.
 """
 
 from __future__ import annotations
@@ -45,6 +48,7 @@ class _ByMessages(Strategy):
 
     def __missing__(self, operation: Collective) -> Blocking:
         def call(comm: Any, *args: BufferSpec) -> None:
+            # ``blocking``: the operation may run to its end here, without the engine.
             request = operation.blocking(comm, *args)(blocking=True)
             if request is not OVER:
                 request.Wait()

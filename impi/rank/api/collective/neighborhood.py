@@ -96,7 +96,7 @@ NEIGHBOR_ALLTOALLW: Final = Collective(
 
 @guarded_collective()
 class Neighborhood(NeighborOperations):
-    """The methods; :class:`impi.rank.api.comms.topocomm.Topocomm` has the edges."""
+    """The calls along edges; :class:`impi.rank.api.comms.topocomm.Topocomm` inherits them."""
 
     # ---- buffers ---------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ OVER: Final = Request()
 
 
 class BufferOperations:
-    """The operations; all raise ValueError, TypeError (bad buffer) or ERR_ROOT (bad root)."""
+    """A method for each operation; ValueError or TypeError: bad buffer, ERR_ROOT: bad root."""
 
     if TYPE_CHECKING:
 
@@ -182,7 +182,7 @@ class BufferOperations:
                 algorithm,
                 finish,
                 blocking=blocking,
-                into=_whole(into, do.peers),
+                into=_as_one_buffer(into, do.peers),
                 length=len(piece) * do.peers,
             )
 
@@ -213,7 +213,7 @@ class BufferOperations:
             else kept_buffer(sendbuf, readonly=True, blocks=do.peers)
         )
         packing = Fixed(marshalling.packed_size(message, do.external))
-        whole = _whole(into, do.peers)
+        whole = _as_one_buffer(into, do.peers)
 
         # In place, blocks leave from the memory into which those of others come, hence the
         # snapshots.
@@ -545,7 +545,7 @@ def snapshots(
     return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
 
 
-def _whole(into: UserBuffer, blocks: int) -> UserBuffer | None:
+def _as_one_buffer(into: UserBuffer, blocks: int) -> UserBuffer | None:
     """Return ``blocks`` blocks as one buffer, in which pieces may arrive; None: they are short."""
     return (
         marshalling.resized(into, into.count * blocks)

@@ -21,7 +21,7 @@ _UNKNOWN = 0
 
 @guarded_collective()
 class ObjectCollectives:
-    """The methods; :class:`impi.rank.api.comms.comm.Comm` has the algorithms."""
+    """Collectives of objects; :class:`impi.rank.api.comms.comm.Comm` inherits them."""
 
     if TYPE_CHECKING:
 
@@ -103,7 +103,7 @@ class ObjectCollectives:
 
 @guarded_collective()
 class ObjectScans:
-    """The methods that intracommunicators alone have."""
+    """Collectives of objects that only intracommunicators have."""
 
     if TYPE_CHECKING:
 

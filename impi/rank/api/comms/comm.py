@@ -1,4 +1,15 @@
-"""Comm: communicators over all clients of the job, as mpi4py's class of the same name."""
+"""Comm: communicators over all clients of the job, as mpi4py's class of the same name.
+
+How it works: a :class:`Comm` is a handle. The object behind it is a
+:class:`.communicator.Communicator`, which all handles of it share, and the engine's side of that is
+a context. The calls come from the base classes, one for each chapter of MPI; here are those on the
+communicator itself: members, duplicates, splits, its end. Python sees one of several classes (an
+intercommunicator, a grid, a graph) by the facts of the object, not by the call that made it.
+
+A call that makes a communicator is collective, and every proc must reach the agreement on the
+context id (IMPI 4.3). So arguments are checked first, and ``guarded_collective`` tells the others
+of a proc that cannot take part.
+"""
 
 from __future__ import annotations
 
@@ -305,7 +316,7 @@ class Comm(
         return part
 
     def Shrink(self) -> Comm:
-        """Return a communicator of the procs that live, in their order."""
+        """Return a communicator of the procs that live, in the order of their ranks."""
         shrunk, request = self.Ishrink()
         request.Wait()
 
@@ -384,6 +395,7 @@ class Comm(
     def _complete(self, algorithm: Any, lock: str = "") -> Any:
         """Run an algorithm of octets to its end, under the lock ``lock`` among threads."""
         context = self._live()
+        # As in mpi4py: threads that call the same collective of objects take turns, by its name.
         with self._alive().lock(lock) if lock else nullcontext():
             return communicator.run(context, algorithm)
 

@@ -160,12 +160,14 @@ def make(
     if parent is not None and native is not None and native.multiple:
         around = partial(runtime.progress_thread().around, parent)
 
-    _own(state, engine.make_context(cid, members, peers, around), parent)
+    _give_context(state, engine.make_context(cid, members, peers, around), parent)
 
     return state
 
 
-def _own(state: Communicator, context: Context, parent: Context | None) -> None:
+def _give_context(
+    state: Communicator, context: Context, parent: Context | None
+) -> None:
     """Give a communicator its context; ``parent``: of the communicator it was made from."""
 
     engine = runtime.engine()
@@ -288,7 +290,7 @@ def start_duplicate(state: Communicator) -> tuple[Communicator, Request]:
     )
 
     def finish(made: Context) -> None:
-        _own(copy, made, context)
+        _give_context(copy, made, context)
 
     return copy, Request._of(runtime.engine().start_copy(context, cid, finish))
 

@@ -177,13 +177,15 @@ def _meet(
     # more. Groups that part and meet again need the old one gone first.
     engine.turns.wait(lambda: not engine.other_jobs.parting)
     with Asking(runtime.contexts()) as asking:
-        largest, peers = _met(context, do, root, link, first, asking.offer())
+        largest, peers = _agree_with_others(
+            context, do, root, link, first, asking.offer()
+        )
         cid = asking.take(largest)
 
     return communicator.make(cid, context.members, peers, parent=context)
 
 
-def _met(
+def _agree_with_others(
     context: Context,
     do: Algorithms,
     root: int,

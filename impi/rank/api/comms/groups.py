@@ -35,7 +35,10 @@ class _GroupState(State):
 
 @guarded
 class Group(Handle):
-    """Group of procs; null by default. Raises ``ERR_GROUP`` (null), ``ERR_RANK``, ``ERR_ARG``."""
+    """An ordered set of procs; null if made without arguments.
+
+    Methods raise Exception: ``ERR_GROUP`` (null group), ``ERR_RANK``, ``ERR_ARG``.
+    """
 
     @classmethod
     def _of(
@@ -76,7 +79,7 @@ class Group(Handle):
     def Translate_ranks(
         self, ranks: Sequence[int] | None = None, group: Group | None = None
     ) -> list[int]:
-        """Return ranks in ``group`` (default: world) of ``ranks`` of this group (default: all)."""
+        """Return which ranks in ``group`` (default: world) ``ranks`` of this group have."""
 
         mine = self._live().ranks
 

@@ -1,4 +1,15 @@
-"""Intracomm: a communicator of one group, as mpi4py's class of the same name."""
+"""Intracomm: a communicator of one group, as mpi4py's class of the same name.
+
+How it works: a method that makes a communicator checks its arguments, calls a function of
+:mod:`.communicator`, which agrees with the other procs on members and context id, and wraps the
+result in the class that fits it (``_handle``). A proc outside the group gets COMM_NULL. Topologies
+are facts beside a communicator: IMPI has no clause on them, so ranks are never reordered, and only
+the edges of a distributed graph need messages. Ports and spawning are in :mod:`.dynamic`, endpoints
+in :mod:`.lcos`; both load at the first call, because few programs need them.
+
+Arguments are checked before the first message. ``guarded_collective`` then tells the others of a
+proc whose call is wrong, or they would wait in an agreement that it never enters.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +86,9 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         info: Info = INFO_NULL,
         errhandler: Errhandler | None = None,
     ) -> Intracomm:
-        """Create one of ``group``; only its members call it, in one order with other such calls."""
+        """Create a communicator of ``group``; only its members call it, all in the same order."""
+        # A tag tells apart calls that are under way at once (MPI 4.1, 7.4.2). A string becomes a
+        # number for that, the same one in every process: Python's own hash is salted.
         state = communicator.create_group(
             COMM_WORLD._live(), group._ranks, crc32(stringtag.encode())
         )
@@ -326,6 +339,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
     def _graph(self, index: Sequence[int], edges: Sequence[int]) -> Graph:
         ends, targets = row(index), self._ranks_in(edges)
+        # Adjacency arrays often begin with a 0, which MPI's index does not have. mpi4py takes both.
         if len(ends) > 1 and ends[0] == 0 and ends[-1] == len(targets):
             ends = ends[1:]
 
@@ -367,6 +381,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         return self._handle(state)
 
     def _of_graph(self, graph: DistGraph, info: Info) -> Any:
+        # All procs are members, so the new communicator is a duplicate with other facts beside it.
         state = communicator.duplicate(self._alive())
         state.topology = graph
         _furnish(state, info, None)
@@ -412,6 +427,7 @@ def _furnish(
 def _graph_at(rank: int, pieces: Sequence[bytes]) -> DistGraph:
     """Return the graph at a rank; a piece: whether a proc gave weights, then the edges it named."""
 
+    # By the rank that named an edge, then in its order: every proc sees the edges in this order.
     edges = [edge for piece in pieces for edge in _EDGE.iter_unpack(piece[1:])]
     into = [(start, weight) for start, end, weight in edges if end == rank]
     out = [(end, weight) for start, end, weight in edges if start == rank]
@@ -442,22 +458,22 @@ def _programs(
         raise ValueError("expecting a sequence of path-like")
 
     commands = list(command or ())
-    given: list[Sequence[str]] = _each(
+    given: list[Sequence[str]] = _one_for_each(
         () if args is None else args, not args or isinstance(args, str), len(commands)
     )
     words: list[Sequence[str] | None] = [*given]
-    infos = _each(info, isinstance(info, Info), len(commands))
+    infos = _one_for_each(info, isinstance(info, Info), len(commands))
 
     return commands, words, _numbers(maxprocs, len(commands)), infos
 
 
 def _numbers(maxprocs: Sequence[int] | int | None, count: int) -> list[int]:
-    return _each(
+    return _one_for_each(
         1 if maxprocs is None else maxprocs, not hasattr(maxprocs, "__len__"), count
     )
 
 
-def _each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
+def _one_for_each(given: T | Sequence[T], alone: bool, count: int) -> list[T]:
     """Return the values of ``count`` programs: ``given`` for all, or one for each."""
 
     if alone:

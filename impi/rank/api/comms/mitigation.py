@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @guarded
 class Mitigation:
-    """The methods; :class:`impi.rank.api.comms.comm.Comm` has the communicator."""
+    """The calls after a loss; :class:`impi.rank.api.comms.comm.Comm` inherits them."""
 
     if TYPE_CHECKING:
 

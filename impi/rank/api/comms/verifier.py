@@ -182,10 +182,10 @@ def _start_check(
     After a violation all procs are told, but the calls of the other procs fail.
     """
     call, fault = _describe(comm, "MPI_Comm_idup", _nothing, ())
-    comm._begin(_told(comm, _checked(comm, call, fault=fault)))
+    comm._begin(_checked_at_once(comm, _checked(comm, call, fault=fault)))
 
 
-def _told(comm: Comm, check: Algorithm[Any]) -> Algorithm[None]:
+def _checked_at_once(comm: Comm, check: Algorithm[Any]) -> Algorithm[None]:
     """Run a check without a waiting request: a failure calls the error handler at once."""
     try:
         yield from check
@@ -364,7 +364,7 @@ def _equal(comm: Comm, buf: BufferSpec, *, readonly: bool) -> list[int]:
     return [_size(read_buffer(buf, readonly=readonly, blocks=comm._algorithms.peers))]
 
 
-def _each(
+def _sizes_by_peer(
     comm: Comm, buf: BufferSpec, *, readonly: bool, typed: bool = False
 ) -> list[int]:
     """Return the size of each peer's block."""
@@ -442,7 +442,7 @@ def _allgatherv(
     about: _About, comm: Comm, sendbuf: BufferSpec, recvbuf: BufferSpec
 ) -> None:
     about["in_place"] = comm._in_place(sendbuf)
-    about["recv"] = _each(comm, recvbuf, readonly=False)
+    about["recv"] = _sizes_by_peer(comm, recvbuf, readonly=False)
     about["send"] = [
         about["recv"][comm._algorithms.rank]
         if about["in_place"]
@@ -469,9 +469,11 @@ def _alltoallv(
     typed: bool = False,
 ) -> None:
     about["in_place"] = comm._in_place(sendbuf)
-    about["send"] = about["recv"] = _each(comm, recvbuf, readonly=False, typed=typed)
+    about["send"] = about["recv"] = _sizes_by_peer(
+        comm, recvbuf, readonly=False, typed=typed
+    )
     if not about["in_place"]:
-        about["send"] = _each(comm, sendbuf, readonly=True, typed=typed)
+        about["send"] = _sizes_by_peer(comm, sendbuf, readonly=True, typed=typed)
 
 
 def _reduce(
@@ -637,9 +639,9 @@ _STARTED: Final[dict[Collective, _Describe]] = {
     BARRIER: _nothing,
     BCAST: _bcast,
     GATHER: _gather,
-    GATHERV: partial(_gather, sizes=_each),
+    GATHERV: partial(_gather, sizes=_sizes_by_peer),
     SCATTER: _scatter,
-    SCATTERV: partial(_scatter, sizes=_each),
+    SCATTERV: partial(_scatter, sizes=_sizes_by_peer),
     ALLGATHER: _allgather,
     ALLGATHERV: _allgatherv,
     ALLTOALL: _alltoall,

@@ -1,4 +1,10 @@
-"""Reads and writes of a file: all calls on its data (MPI 4.1, 14.4)."""
+"""Reads and writes of a file: all calls on its data (MPI 4.1, 14.4).
+
+How it works: MPI has the same accesses at explicit offsets, at a proc's own pointer and at the
+shared pointer: one class each. A call chooses pointer, direction and whether the access is
+collective, and one method of the file's object does the rest. ``_begin`` does all the work of a
+split collective, which MPI allows, and ``_end`` only gives the status.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""File: a file that procs of all clients access, as mpi4py's class of the same name."""
+"""File: a file that procs of all clients access, as mpi4py's class of the same name.
+
+How it works: a handle names a :class:`.filestate.FileState`, which has descriptor, view and
+pointers of this proc. Each proc makes its own POSIX calls. Collective calls exchange messages only
+to agree (:mod:`.agreement`): if the arguments of one proc are wrong, all raise the same class of
+error, and no proc has changed the file. The calls on data are in :mod:`.access`. The modules behind
+an open file load at the first Open, because most programs have none (docs/how-it-works/files.md).
+"""
 
 from __future__ import annotations
 
@@ -151,7 +158,7 @@ class File(Handle, HasErrhandler, HasInfo, AtOffsets, AtIndividual, AtShared):
         self._live().sync()
 
     def Set_atomicity(self, flag: bool) -> None:
-        """Choose whether accesses that overlap follow each other; they are slower then."""
+        """Choose whether overlapping accesses happen one after the other, which is slower."""
         self._live().atomic = bool(flag)
 
     def Get_atomicity(self) -> bool:

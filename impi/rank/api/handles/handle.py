@@ -1,6 +1,12 @@
 """The common base of all handle classes: a Python object that names an MPI object, or none.
 
-Several handles of one object are equal. Handles have no order and no hash, as in mpi4py.
+How it works: a :class:`Handle` has one attribute, the :class:`State` of the object that it names,
+or None. Several handles of one object are equal, and see each change of it. A handle that is freed
+becomes null, and the others keep the object, as in mpi4py. Handles have no order and no hash.
+
+C and pickles need more than a Python object. For C a state gets a number at the first question, in
+a table of weak references. Constants such as COMM_WORLD are pickled by their names, since only a
+name means the same in another process.
 """
 
 from __future__ import annotations
@@ -184,6 +190,7 @@ class Handle:
         if self._is_constant or self._state is None:
             return
 
+        # A second handle of a constant: only the handle goes.
         if self._predefined():
             self._state = None
         else:

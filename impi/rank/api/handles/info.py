@@ -1,4 +1,9 @@
-"""Info: an ordered dictionary of strings. IMPI defines no keys."""
+"""Info: an ordered dictionary of strings. IMPI defines no keys.
+
+MPI's methods (``Get``, ``Set``) and Python's (``info["key"]``) differ in one point: a null object
+is an error for the first and empty for the second, as in mpi4py. Values are never empty and keys
+have a limit of length (MPI 4.1, 10), which both kinds of methods check in ``Set``.
+"""
 
 from __future__ import annotations
 
@@ -172,17 +177,18 @@ class Info(Handle):
 
 @guarded
 class HasInfo:
-    """The hints of a communicator, file or window; they have no effect in impi, but on files."""
+    """The hints of a communicator, file or window; only those of files have an effect."""
 
     def _object(self) -> Any:
         raise NotImplementedError
 
     def Get_info(self) -> Info:
+        # MPI 4.1, 7.4.4: a new object, so that a change of it does not change the hints.
         copy: Info = self._object().info.Dup()
         return copy
 
     def Set_info(self, info: Info) -> None:
-        """Set hints, those that the object knows."""
+        """Set the hints that the object knows; ignore all others."""
         self._object().hint(info)
 
     info = property(Get_info, Set_info, doc="its hints")

@@ -1,4 +1,11 @@
-"""Attributes of communicators, datatypes and windows, and their keys (MPI 4.1, 7.7)."""
+"""Attributes of communicators, datatypes and windows, and their keys (MPI 4.1, 7.7).
+
+How it works: an object has a dictionary of values by key, and each kind of object has one table of
+keys. A key counts the attributes under it, because a freed key lives until its last attribute is
+deleted. Copy and delete functions are the program's: they may call MPI, raise, or delete the very
+attribute that is being copied. So loops go over copies, counts change only after a function has
+succeeded, and a value stays only if its delete function refuses (:class:`Refusal`).
+"""
 
 from __future__ import annotations
 

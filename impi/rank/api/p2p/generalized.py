@@ -35,7 +35,7 @@ class GeneralOperation:
         self._kwargs = dict(kwargs or {})
 
     def advance(self) -> bool:
-        """Return :attr:`done`: the program works for it."""
+        """Return :attr:`done`: only the program moves it on."""
         return self.done
 
     def complete(self) -> None:

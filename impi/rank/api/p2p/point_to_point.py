@@ -1,4 +1,15 @@
-"""Point-to-point communication: buffers (``Send``) and pickled objects (``send``)."""
+"""Point-to-point communication: buffers (``Send``) and pickled objects (``send``).
+
+How it works: a communicator has two tables of routes, one by destination and one by source
+(:mod:`.route_table`). The usual calls look up the rank there and leave all else to the route, which
+knows whether the rank is in this client, in another one, or nowhere (PROC_NULL). Calls that a route
+does not know (synchronous and buffered modes, persistent requests, probes) check their arguments
+here and start an operation of the engine.
+
+Invariants: a call checks all of its arguments before it posts or sends anything, so a call that
+raises leaves no receive behind. A rank or tag that is not an ``int`` is converted only after the
+look-up has failed: the usual call pays for no test.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +51,7 @@ if TYPE_CHECKING:
 
 @guarded
 class PointToPoint:
-    """The methods; :class:`impi.rank.api.comms.comm.Comm` has the context."""
+    """The calls of every communicator; :class:`impi.rank.api.comms.comm.Comm` inherits them."""
 
     _context: Context | None
     _state: Any
@@ -174,7 +185,9 @@ class PointToPoint:
         if source != PROC_NULL:
             read(recvbuf, plain_types(external=engine.external), readonly=False)
 
-        # Started, not awaited: two procs that exchange must not wait for each other's receive.
+        # Started, not awaited: two procs that exchange must not wait for each other's receive. The
+        # receive comes next, so that it can be a standing receive, which takes its message without
+        # the matcher.
         sending = routes.destinations[dest].start(sendbuf, sendtag)
         receiving.receive(recvbuf, recvtag, status)
         sending.Wait()
@@ -266,6 +279,7 @@ class PointToPoint:
     ) -> Message | None:
         context = self._checked_source(source, tag)
         if source == PROC_NULL:
+            # MPI 4.1, 3.8.2: the message is there at once, and is not null, so Mrecv takes it.
             fill_status(status, PROC_NULL, ANY_TAG, 0)
             return Message(MESSAGE_NO_PROC)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @guarded
 class Partitioned:
-    """The methods; :class:`impi.rank.api.comms.comm.Comm` has the context."""
+    """Partitioned calls; :class:`impi.rank.api.comms.comm.Comm` inherits them."""
 
     if TYPE_CHECKING:
 

@@ -1,4 +1,10 @@
-"""The class ``buffer`` of mpi4py, also named ``memory``; separate, because it needs numpy."""
+"""The class ``buffer`` of mpi4py, also named ``memory``; separate, because it needs numpy.
+
+How it works: mpi4py's class exports memory, for which a class in Python needs 3.12. Here it is a
+subclass of numpy's array of octets, which exports memory in every version. It keeps the object
+whose memory it shows, so that the memory lives as long as the view. ``release`` only marks the view
+as empty: an array cannot give up its memory.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,15 @@
 """Buffer specifications: ``buf``, ``[buf, type]``, ``[buf, count, type]`` and mpi4py's other forms.
 
-Each becomes octets of user memory, a count and a datatype, without copying. A bad specification
-raises ValueError or TypeError, an unknown type code KeyError, unusable memory BufferError, and a
-datatype that is not committed Exception ERR_TYPE.
+Each becomes octets of user memory, a count and a datatype, without copying.
+
+How it works: there are two readers. ``_plainly`` knows the form of most messages, a contiguous
+array of native numbers, and makes two objects. It refuses everything else with None, mistakes
+included, and never raises. :func:`read_buffer` then reads all of mpi4py's forms, and finds the
+sentence for a mistake. So the usual message pays for no error text, and each rule of a form stands
+in one place.
+
+A bad specification raises ValueError or TypeError, an unknown type code KeyError, unusable memory
+BufferError, and a datatype that is not committed Exception ERR_TYPE.
 """
 
 from __future__ import annotations
@@ -221,7 +228,7 @@ def _plain_buffer(spec: Any, readonly: bool, blocks: int) -> UserBuffer | None:
 
     listed = type(spec) in _LISTS
     if blocks > 1:
-        # A count that is given is one block's
+        # A count that is given is one block's; the full reader checks it against the memory.
         if count % blocks or (listed and len(spec) == 3):
             return None
 
@@ -278,8 +285,8 @@ def read_buffer(
     # The full reading: all of mpi4py's forms, and the sentences of its errors.
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
-
     start = _index(displ) if displ is not None else 0
+
     if (count is not None and count < 0) or start < 0 or (buf is None and count):
         raise ValueError(_refusal(count, start))
 
@@ -292,6 +299,7 @@ def read_buffer(
     if count is None:
         count = _inferred(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
+        # The type's displacements are addresses: the memory is what they span.
         view, offset = _at_addresses([typ.typemap.span(offset, count * max(blocks, 1))])
 
     typ._check_committed()
@@ -360,6 +368,7 @@ def _blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
 
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
     if counts is None:
+        # As mpi4py: the first blocks have one element more if the number cannot be divided.
         total = _inferred(view.nbytes, typ, 1)
         counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
     else:
@@ -466,7 +475,6 @@ def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
         return spec, None, None, None
 
     displs: Any = None
-
     datatype: Any = None
     if len(spec) == 2:
         buf, counts = spec

@@ -1,4 +1,10 @@
-"""Constructors and decoders of derived datatypes."""
+"""Constructors and decoders of derived datatypes.
+
+How it works: each ``Create_*`` turns its arguments into Python's numbers, calls the function of
+:mod:`impi.protocol.semantics.values.derive` that has the combiner's name, and keeps combiner,
+arguments and base types as the type's recipe. The decoders read the recipe back. Names and order of
+the arguments are those of mpi4py's ``decode``, because programs call the constructor with them.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +47,7 @@ _REALS: Final = ((6, 37, "4", "8"), (15, 307, "8", "16"), (33, 4931, "16", "32")
 
 @guarded
 class TypeConstructors:
-    """The methods; :class:`impi.rank.api.types.datatypes.Datatype` is a handle, too."""
+    """The calls; :class:`impi.rank.api.types.datatypes.Datatype` inherits them."""
 
     _state: State | None
 
@@ -233,7 +239,7 @@ class TypeConstructors:
     # ---- decoding --------------------------------------------------------------------------------
 
     def Get_envelope(self) -> tuple[int, int, int, int, int]:
-        """Return numbers of integers, addresses, counts, datatypes in Get_contents; combiner."""
+        """Return how much Get_contents has: integers, addresses, counts, datatypes; combiner."""
         recipe = self._live().recipe
         integers, counts = recipe.contents()
 

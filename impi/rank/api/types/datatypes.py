@@ -1,4 +1,15 @@
-"""Datatype and the predefined datatypes."""
+"""Datatype and the predefined datatypes.
+
+How it works: a handle names a :class:`.typestate.TypeState`, which has the type map (the blocks of
+one element, :mod:`impi.protocol.semantics.values.datatype`) and the recipe by which the type was
+made. A type map is computed once, when the type is made; messages, files and windows read nothing
+else. The recipe answers ``Get_envelope`` and ``Get_contents``, and carries the type into another
+process, where the handle would mean nothing.
+
+Two forms of octets meet here. ``Pack`` makes those of a message between clients, so that PACKED
+matches data that was sent unpacked (MPI 4.1, 5.2). ``Pack_external`` makes the standard's
+external32, whose longs have four octets.
+"""
 
 from __future__ import annotations
 
@@ -89,6 +100,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
                 f"{self.Get_name() or 'the datatype'} is predefined and cannot be freed",
             )
 
+        # Only the handle goes. Operations under way, and types made of this one, keep the state.
         self._keyvals.clear(self, state.attributes)
         self._forget()
 
@@ -200,6 +212,7 @@ class Datatype(TypeConstructors, Handle, HasAttributes, HasName):
             source, 0, self._fitting(source), external=external, long_size=long_size
         )
 
+        # Checked after packing: how many octets there are depends on the form.
         end = position + octets.nbytes
         if position < 0 or end > target.nbytes:
             detail = f"packing needs octets {position} to {end} of a buffer of {target.nbytes}"

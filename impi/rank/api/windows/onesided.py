@@ -1,4 +1,14 @@
-"""One-sided communication (MPI 4.1, 12.3): the calls; the window's object has the accesses."""
+"""One-sided communication (MPI 4.1, 12.3): the calls; the window's object has the accesses.
+
+How it works: a call reads its buffers, makes an :class:`.accesses.Aim` (target, place, datatype,
+count), checks it against the window and the epoch, and hands both to the window's object. That
+object is local memory, shared memory or messages (:mod:`.winstate` and its subclasses), and the
+calls do not know which. Everything is checked at the origin, where the mistake was made: a target
+can only answer later, and to another call.
+
+An access to PROC_NULL does nothing, but rank and epoch are checked all the same. Calls with a
+request are for passive targets only (MPI 4.1, 12.3.5).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
 
 @guarded
 class OneSided:
-    """The methods; :class:`impi.rank.api.windows.window.Win` has the window.
+    """The accesses of a window; :class:`impi.rank.api.windows.window.Win` inherits them.
 
     ``target``: None, a displacement, or up to three of displacement, count and datatype; default
     count and datatype are the origin's. The buffers are in use until a call that synchronizes, or

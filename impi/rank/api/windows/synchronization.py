@@ -13,7 +13,7 @@ from impi.rank.api.windows.winstate import WindowState
 
 @guarded
 class Synchronization:
-    """The methods; :class:`impi.rank.api.windows.window.Win` has the window.
+    """The epochs of a window; :class:`impi.rank.api.windows.window.Win` inherits them.
 
     Exception of all: ``ERR_RMA_SYNC``: out of order; ``ERR_RANK``; ``ERR_GROUP``; ``ERR_ASSERT``.
     """
@@ -45,7 +45,7 @@ class Synchronization:
         state.post(ranks, checked=bool(assertion & MODE_NOCHECK))
 
     def Wait(self) -> Literal[True]:
-        """End the exposure epoch of :meth:`Post`; Exception instead of a wait for oneself."""
+        """End the exposure epoch of :meth:`Post`; raise if only this process could end the wait."""
 
         state = self._live()
         state.await_accesses()
@@ -61,7 +61,7 @@ class Synchronization:
     def Lock(
         self, rank: int, lock_type: int = LOCK_EXCLUSIVE, assertion: int = 0
     ) -> None:
-        """Begin to access a rank; MODE_NOCHECK vouches that no lock of others excludes it."""
+        """Begin to access a rank; MODE_NOCHECK promises that no other lock excludes this one."""
         state = self._checked(rank)
 
         state.epochs.lock(rank, lock_type, assertion)

@@ -58,9 +58,10 @@ _PREDEFINED: Final[dict[int, Callable[[Any], int]]] = {
 class Win(
     Handle, HasErrhandler, HasAttributes, HasName, HasInfo, OneSided, Synchronization
 ):
-    """A window; freed ones: ``ERR_WIN``.
+    """Memory that other procs may access; null when made without arguments.
 
-    NotImplementedError: one of several clients where a client has IMPI 0.0 alone.
+    Methods of a freed window raise Exception ``ERR_WIN``. Constructors raise NotImplementedError
+    for procs of several clients if one of these has only IMPI 0.0.
     """
 
     _state: WindowState | None

@@ -262,7 +262,7 @@ class LazyDance:
         if answer != encode_rank(host):
             sock.close()
             raise JobError(
-                f"what host {self._me} has reached as host {host} is another",
+                f"the process that host {self._me} has reached as host {host} is not that host",
                 clause="2.3.8",
                 octets=answer,
             )

@@ -129,14 +129,14 @@ class ProgressThread:
             self._failed(failure)
 
     def _look(self) -> None:
-        begun, before = self._now()
+        begun, before = self._calls_under_way()
 
         idle = 0
         while True:
             time.sleep(_LOOK_S)
 
             # A number in both looks is a call that has lasted for all of the time between them.
-            calls, now = self._now()
+            calls, now = self._calls_under_way()
             if lasting := now & before:
                 self._serve(lasting)
             elif calls != begun:
@@ -155,7 +155,7 @@ class ProgressThread:
 
             begun, before = calls, now
 
-    def _now(self) -> tuple[int, set[int]]:
+    def _calls_under_way(self) -> tuple[int, set[int]]:
         """Return the number of calls so far, and the numbers of the calls that are under way.
 
         Watched calls have negative numbers.
@@ -177,7 +177,7 @@ class ProgressThread:
         """Take turns of the engine until these calls return, or a communicator is broken."""
         nap, broken_at = _NAP_S, math.inf
         # Calls that began later have not lasted yet. The next look decides about them.
-        while calls & self._now()[1]:
+        while calls & self._calls_under_way()[1]:
             moved = self._take_turn(calls)
             broken_at = self._leave_broken(broken_at)
             nap = _NAP_S if moved else min(nap * 1.25, _LOOK_S)
@@ -213,7 +213,8 @@ class ProgressThread:
         self._watched.serve(True)
         try:
             return bool(
-                calls & self._now()[1] and self._engine.turns.serve(self._contexts())
+                calls & self._calls_under_way()[1]
+                and self._engine.turns.serve(self._contexts())
             )
         finally:
             self._watched.serve(False)

@@ -89,12 +89,12 @@ def answer(port: Port, awaits: Callable[[], None] = lambda: None) -> socket.sock
             deadline = time.monotonic() + _CONNECT_S
 
             # A knock without the secret of the name is refused and reported; the port waits on.
-            if came := _first(port, deadline):
+            if came := _first_that_knows(port, deadline):
                 came.setblocking(True)
                 return came
 
 
-def _first(port: Port, deadline: float) -> socket.socket | None:
+def _first_that_knows(port: Port, deadline: float) -> socket.socket | None:
     """Return the first connection that knows the port's name; None: none until the deadline.
 
     Others that come meanwhile are closed, and call again: an MPI_Comm_accept takes one.
@@ -178,7 +178,7 @@ def talk(sock: socket.socket, mine: Facts) -> Facts:
         raise PeerError(f"the other root has gone: {error}") from None
 
     if not isinstance(theirs, dict) or not isinstance(theirs.get("procs"), list):
-        raise PeerError("the other root says something else than impi's")
+        raise PeerError("the other root does not answer as a root of impi does")
 
     return theirs
 

@@ -41,8 +41,8 @@ def test_a_configuration_tells_what_is_unusual() -> None:
         ({"clients": (UNDER_TEST,)}, "one client of several"),
         ({"clients": ("1", "1")}, "one client of several"),
         ({"clients": (UNDER_TEST, "0")}, "the procs of its hosts, not '0'"),
-        ({"variation": "wind"}, "variation 'wind' is none of"),
-        ({"refusal": "no"}, "refusal 'no' is none of"),
+        ({"variation": "wind"}, "variation 'wind' is not one of"),
+        ({"refusal": "no"}, "refusal 'no' is not one of"),
         ({"auth": "both"}, "auth must be none or key"),
     ],
 )

@@ -47,7 +47,7 @@ def test_words_in_braces_are_replaced() -> None:
     [
         ("run {server}", 0, "no {client}"),
         ("run {client}", 0, "no {server}"),
-        ("run {client} {servr}", 7, "nothing stands for {servr}"),
+        ("run {client} {servr}", 7, "there is no word {servr}"),
     ],
 )
 def test_a_command_that_cannot_be_started_for_each_job(

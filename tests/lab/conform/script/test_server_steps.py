@@ -22,14 +22,14 @@ from impi.lab.conform.script.server_steps import OfClient, OfServer, read_server
         ("server ends badly", "no end 'badly'"),
         ("server 2\nserver waits", "'waits' is not a number"),
         ("server 2\nC0: leave", "a client connects, joins, closes"),
-        ("server 2\nC0: join now", "nothing stands behind 'join'"),
+        ("server 2\nC0: join now", "no word may follow 'join'"),
         ("server 2\nC0: close", "C0 is not connected"),
         ("server 2\nC0: join\nC0 -> IMPY 00", "no command 'IMPY'"),
         ("server 2\nC0: join\nC0 -> IMPI 0", "not octets in hexadecimal"),
         ("server 2\nC0: join\nC0 <- nothing soon", "not a number of seconds"),
         ("server 2\nC0: join\nC0: pace slow", "'slow' is not a number"),
         ("server 2\nC0: join\nC0: labels to 1300", "write 'labels' or 'labels below"),
-        ("server 2\nS0 -> I0: DATA", "no step for servers is like that"),
+        ("server 2\nS0 -> I0: DATA", "this is not a step of a test for servers"),
     ],
 )
 def test_mistakes_of_steps_for_servers(tmp_path: Path, steps: str, told: str) -> None:

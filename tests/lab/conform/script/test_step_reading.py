@@ -15,8 +15,8 @@ from impi.lab.conform.script.step_reading import CALLS, COLLECTIVES, read_step
 
 WRONG_STEPS = [
     # what it is
-    ("I0 send peer=S0", "no step is like that"),
-    ("hold S0", "no step is like that"),
+    ("I0 send peer=S0", "this is not a step"),
+    ("hold S0", "this is not a step"),
     ("S0 -> I0: DATUM tag=5", "no packet type 'DATUM'"),
     ("S0 <- I0: FINI", "no packet type 'FINI'"),
     ("S0 <- I0: some", "no packet type ''"),
@@ -28,7 +28,7 @@ WRONG_STEPS = [
     ("group bcost root=S0", "no group operation 'bcost'"),
     ("finish S0", "write 'finish'"),
     ("ends well", "no end 'well'"),
-    ("survives both", "nothing stands behind the word"),
+    ("survives both", "no word may follow"),
     ("S0 -> I0: octets 0g", "not octets in hexadecimal"),
     ("I0> pending soon", "not a number of seconds"),
     # its keys
@@ -57,7 +57,7 @@ WRONG_STEPS = [
     ("S0 -> I0: DATA tag={datalan}", "{datalan} cannot be evaluated"),
     ("S0 -> I0: DATA tag={1 +}", "cannot be evaluated"),
     ("S0 -> I0: DATA tag={1}{", "is not a number"),
-    ("{hiwater x S0 -> I0: DATA", "no step is like that"),
+    ("{hiwater x S0 -> I0: DATA", "this is not a step"),
     ("{n} x S0 -> I0: DATA", "{n} cannot be evaluated"),
     ("S0 -> I0: DATA tag={i}", "{i} cannot be evaluated"),
 ]

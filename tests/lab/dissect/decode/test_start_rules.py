@@ -122,7 +122,7 @@ def number(value: int) -> bytes:
             "H_NPROCS has 3 procs together, C_NPROCS 2",
             "2.3.5",
         ),
-        (of_client(x2300=number(5)), "ackmark 5 is over hiwater 4", "3.9"),
+        (of_client(x2300=number(5)), "ackmark 5 is greater than hiwater 4", "3.9"),
         (of_client(x3100=bytes(8)), "P_PID has 1 values, not 2", "2.3.5"),
     ],
 )

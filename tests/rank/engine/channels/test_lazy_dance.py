@@ -174,7 +174,8 @@ def test_what_answers_with_another_rank_is_another_host(hosts: Hosts) -> None:
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         with pytest.raises(
-            JobError, match="what host 0 has reached as host 1 is another"
+            JobError,
+            match="the process that host 0 has reached as host 1 is not that host",
         ):
             hosts.dances[0].reach(1)
         thread.join(WAIT_S)

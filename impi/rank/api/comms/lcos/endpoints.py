@@ -205,7 +205,7 @@ class EndpointInter(Slotted, Intercomm):
         )
 
     def Idup(self, info: Info | None = None) -> tuple[Self, Request]:
-        """Duplicate; it waits for the other endpoints, and the request is complete."""
+        """Duplicate; the call waits for the other endpoints, so its request is complete at once."""
         return self.Dup(info), null_send()
 
     Idup_with_info = Idup

@@ -4,6 +4,11 @@ After Foster, Kesselman and Snir, "Generalized Communicators in the Message Pass
 (1996). A send names a send slot, which refers to a receive slot of an LCO anywhere in the job; a
 receive names a receive slot, or MPI_ANY_SOURCE. The source in a status is the receive slot.
 
+How it works: an :class:`LcoState` is a communicator whose routes go by slot in place of rank. One
+:class:`.lco_traffic.Traffic` for each process knows all LCOs here, and moves their packets as
+collective messages of MPI_COMM_WORLD. It is made at the first LCO. A short message to an open slot
+of another client needs none of that: it is an ordinary message (:class:`_SlotRoute`).
+
 LCOs that refer to each other like the ranks of a communicator do its collectives, too. Each LCO
 makes the call, as each rank does. A process with several of them makes several calls, so in one
 thread they must not block.
@@ -153,7 +158,9 @@ class LcoState(Communicator):
         numbers = len(lco.send_slots), lco.receive_slots
         # The slots of an LCO only grow, so their numbers tell whether the last answer still holds.
         if self.formed is None or self.formed[:2] != numbers:
-            rank = _place(lco.send_slots, lco.receive_slots, lco.number, engine.rank)
+            rank = _rank_among(
+                lco.send_slots, lco.receive_slots, lco.number, engine.rank
+            )
             job = engine.job
             layout = Layout([job.procs[slot.world].client for slot in lco.send_slots])
             self.formed = (
@@ -165,7 +172,9 @@ class LcoState(Communicator):
         return self.formed[2]
 
 
-def _place(slots: Sequence[SendSlot], receive_slots: int, own: int, world: int) -> int:
+def _rank_among(
+    slots: Sequence[SendSlot], receive_slots: int, own: int, world: int
+) -> int:
     """Return the rank of an LCO among those that its slots refer to."""
     numbers = {slot.slot for slot in slots}
     if len(numbers) == 1 and len(slots) == receive_slots:
@@ -213,18 +222,18 @@ class Slotted(Comm):
     # ---- slots and names -------------------------------------------------------------------------
 
     def Dup(self, info: Info | None = None) -> Self:
-        """Make others that refer to each other as these do; collective (figure 3 of the paper)."""
+        """Make new LCOs with the same connections; collective (figure 3 of the paper)."""
         made = self.Clone()
         self._inherit(made._alive(), info)
 
         return made
 
     def Get_lco_name(self) -> LcoName:
-        """Return the LCO's name (MPI_COMM_NAME): whoever has it can send to every receive slot."""
+        """Return the LCO's name (MPI_COMM_NAME), with which you can send to every receive slot."""
         return LcoName(_started().name(self._lco).octets())
 
     def Add_receive_slots(self, count: int) -> list[SlotName]:
-        """Add receive slots; return a name of each, which opens no other one (section 4.1)."""
+        """Add receive slots; return a name for each, which opens that slot alone (section 4.1)."""
 
         context, traffic = self._lco, _started()
 
