@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from impi.base.exit_codes import ExitCode
-from impi.cli.any_terminal import take_any_text
+from impi.cli.any_terminal import open_closed_streams, take_any_text
 
 _FAULTS: Final = ("impilab", "impi")
 """Commands with a code for faults of their own."""
@@ -17,6 +17,7 @@ def guarded(
     name: str, main: Callable[[], int], interrupted: int = ExitCode.INTERRUPTED
 ) -> int:
     """Run a command; print an unexpected error with its traceback, and return its own exit code."""
+    open_closed_streams()
     take_any_text()
     try:
         return main()
