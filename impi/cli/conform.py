@@ -190,10 +190,11 @@ def _conform(options: argparse.Namespace) -> int:
         outcomes = run_server(_tested_server(options), tests, _told, _began)
     else:
         if not options.client:
-            by_hand = (
-                f"no --client CMD, so you start each client of {len(tests)} tests by hand, within {options.start:g} s"
+            by_hand = f"no --client CMD, so you start each client of {len(tests)} tests by hand, within {options.start:g} s"
+            print(
+                f"impi: {by_hand}; 'impi conform --help' has an example",
+                file=sys.stderr,
             )
-            print(f"impi: {by_hand}; 'impi conform --help' has an example", file=sys.stderr)
 
         outcomes = Campaign(_tested(options), tests, _told, _began).run()
 

@@ -208,5 +208,5 @@ class Ending:
 
 
 def _discard_output() -> None:
-    """Discard the octets that Python would flush at its end, and fail to: a code of its own, 120."""
+    """Discard the octets that Python would flush at its end, and fail to with code 120."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
