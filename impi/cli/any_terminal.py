@@ -44,7 +44,8 @@ def open_closed_streams() -> None:
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(descriptor, True)
-            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+            file = io.FileIO(descriptor, mode, closefd=False)
+            setattr(sys, name, io.TextIOWrapper(file, write_through=True))
 
 
 def _in_place(error: UnicodeError) -> tuple[str | bytes, int]:

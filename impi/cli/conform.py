@@ -190,7 +190,7 @@ def _conform(options: argparse.Namespace) -> int:
         outcomes = run_server(_tested_server(options), tests, _told, _began)
     else:
         if not options.client:
-            by_hand = f"no --client CMD, so you start each client of {len(tests)} tests by hand, within {options.start:g} s"
+            by_hand = f"without --client CMD you start a client for each of {len(tests)} tests by hand"
             print(
                 f"impi: {by_hand}; 'impi conform --help' has an example",
                 file=sys.stderr,

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_an_output_that_is_full(words: str) -> None:
         "ending = Ending(prog='prog', usage=2, wrong=3, interrupted=130); "
         f"sys.exit(ending.of(lambda: print({words}) or 0))"
     )
-    with open("/dev/full", "wb") as stdout:
+    with Path("/dev/full").open("wb") as stdout:
         done = subprocess.run(
             [sys.executable, "-c", program],
             stdout=stdout,

@@ -17,6 +17,7 @@ from impi.cli.guard import guarded
 
 # (command line, what and where, cure[, exit code]); $ stands for the server's way without a secret
 STARTS = re.compile("(impilab|impi|impi bench|impi simulate|impirun|impifort|Error): ")
+LONG = "n" * 300
 MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     # names of verbs and options
     ("impilab", "VERB", "impilab --help"),
@@ -142,6 +143,10 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("$ impirun -client 0 h:1 --prefix / --vendor mpich ok.py", "--prefix /", "name"),
     ("$ impirun -server 2 -file none", "-file none cannot be read", "write its path"),
     ("impirun -client 0 h:1 --tuning none ok.py", "--tuning: none", "write its path"),
+    (f"impirun -n 1 --vendor pure {LONG}.py", "name too long", "name a shorter one"),
+    ("impirun -n 1 --vendor pure ok.py/x.py", "ok.py/x.py", "write its path"),
+    ("impirun -n 1 --vendor pure ./loop.py", "./loop.py", "write its path"),
+    ("impirun -n 1 --vendor pure ./old.sh", "./old.sh", "/nowhere/sh, which is not"),
     ("impirun -slurm ok.py", "SLURM_JOB_ID is not set", "sbatch or salloc"),
     # libraries that are not there
     (
@@ -184,6 +189,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "ok.py").chmod(0o644)
     (tmp_path / "data.txt").write_text("hello\n")
     (tmp_path / "bad.toml").write_text("[[expect]\n")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "old.sh").write_text("#!/nowhere/sh\n")
+    (tmp_path / "old.sh").chmod(0o755)
     for name in [name for name in os.environ if name.startswith(("IMPI", "SLURM"))]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

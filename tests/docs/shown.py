@@ -94,7 +94,7 @@ FATES: Mapping[str, Fate] = {
     ),
     "impirun -np 2 --vendor mpich": Here(needs=BOTH[:1]),
     "impirun -np 4 --vendor mpich --launcher pmi": Elsewhere(
-        "tests/jobs/test_hosts_at_once.py", "nodes"
+        "tests/launch/test_ways_to_run.py", "--nodes"
     ),
     "impirun -server 2": Elsewhere("tests/docs/pages.py", "server"),
     "impirun -client 0 HOST:PORT -np 2 --vendor mpich": Here(needs=BOTH[:1]),
