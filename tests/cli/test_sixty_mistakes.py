@@ -16,7 +16,9 @@ import pytest
 from impi.cli.guard import guarded
 
 # (command line, what and where, cure[, exit code]); $ stands for the server's way without a secret
-STARTS = re.compile("(impilab|impi|impi bench|impi simulate|impirun|impifort|Error): ")
+STARTS = re.compile(
+    "(impilab|impi|impi bench|impi simulate|impirun|impicc|impifort|Error): "
+)
 LONG = "n" * 300
 MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     # names of verbs and options
@@ -179,6 +181,9 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
         "'docker context ls' shows them",
         3,
     ),
+    ("CC=nocc impicc x.c", "CC is nocc", "set CC to a compiler", 1),
+    ("impilab run --program ok.c", "ok.c is a source", "compile it by 'impicc'"),
+    ("impilab run --program ok.F90", "is a source", "compile it by 'impifort'"),
     ("FC=nofc impifort x.f90", "FC is nofc", "install gfortran, or set FC", 1),
 ]
 
@@ -189,11 +194,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "ok.py").chmod(0o644)
     (tmp_path / "data.txt").write_text("hello\n")
     (tmp_path / "bad.toml").write_text("[[expect]\n")
+    for name in ("ok.c", "ok.F90"):
+        (tmp_path / name).write_text("int main(void) { return 0; }\n")
     (tmp_path / "loop.py").symlink_to("loop.py")
     (tmp_path / "old.sh").write_text("#!/nowhere/sh\n")
     (tmp_path / "old.sh").chmod(0o755)
     for name in [name for name in os.environ if name.startswith(("IMPI", "SLURM"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("IMPI_CACHE", str(tmp_path.with_name("cache")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
