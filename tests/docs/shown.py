@@ -107,7 +107,7 @@ FATES: Mapping[str, Fate] = {
     # -- cells
     "impilab demo": Here(),
     "impilab run p2p.*/mpich+openmpi/*": Here(
-        "--backend local -x *.hosts",
+        "--backend local",
         {"p2p.*/mpich+openmpi/*": "p2p.ring/mpich+openmpi/*"},
         needs=BOTH,
     ),
@@ -126,9 +126,12 @@ FATES: Mapping[str, Fate] = {
         before=f"impilab run --program mine.py {LOCAL}",
     ),
     "impilab run --failed": Here(
-        before=f"impilab run --program ./fails {LOCAL}; test $? = 1", code=1
+        "--backend local",
+        before=f"impilab run --program fails.py {LOCAL}; test $? = 1",
+        code=1,
     ),
-    "impilab run --resume": Here(before=f"impilab {A_CELL}"),
+    # A run that has all its cells has nothing left to resume.
+    "impilab run --resume": Here(before=f"impilab {A_CELL}", code=5),
     "impilab run --tier pairs --shard 1/3": Here(RING, {"1/3": "1/1"}),
     "impilab merge shards": Here(
         before=f"impilab run {RING} --shard 1/1 --runs shards/one"

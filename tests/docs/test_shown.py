@@ -101,9 +101,8 @@ def scene(tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         shutil.copy(TOP / "examples/hello/hello.py", folder / name)
     (folder / "input.txt").write_text("1\n")
     (folder / "run.sh").write_text('#!/bin/sh\nexec ./a.out "$@"\n')
-    (folder / "fails").write_text("#!/bin/sh\nexit 3\n")
-    for name in ("run.sh", "fails"):
-        (folder / name).chmod(0o755)
+    (folder / "fails.py").write_text("raise SystemExit(3)\n")
+    (folder / "run.sh").chmod(0o755)
     env = {
         **{k: v for k, v in os.environ.items() if not k.startswith("IMPI_AUTH_")},
         "PATH": f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}",
