@@ -102,8 +102,8 @@ def _git(*argv: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def _run(*argv: str) -> None:
-    subprocess.run([sys.executable, *argv], cwd=TOP, check=True)
+def _run(*argv: str, stdout: int | None = None) -> None:
+    subprocess.run([sys.executable, *argv], cwd=TOP, stdout=stdout, check=True)
 
 
 def _made(folder: Path) -> str:
@@ -117,7 +117,8 @@ def _made(folder: Path) -> str:
         old.unlink()  # a file of another version would be released, too
     _run("-m", "build", "--no-isolation", "--outdir", str(folder), str(TOP))
     _run("-m", "twine", "check", "--strict", *map(str, folder.glob(OURS)))
-    _run("ci/sbom.py", str(folder))
+    # All files are listed at the end; the name of this one need not come twice.
+    _run("ci/sbom.py", str(folder), stdout=subprocess.DEVNULL)
     title = f"# impilab {__version__} ({date})\n\n"
     text = standing_alone(text, tree_on_github(__version__))
     (folder / f"impilab-{__version__}-notes.md").write_text(title + text, "utf-8")
@@ -138,7 +139,7 @@ def main() -> int:
         return 1
     for path in (*sorted(folder.glob(OURS)), folder / SUMS):
         print(path)
-    print(f"release: {what}; try it: pip install {next(folder.glob('*.whl'))}")
+    print(f"release: {what}; try it: pip install '{next(folder.glob('*.whl'))}[lab]'")
     return 0
 
 

@@ -53,7 +53,9 @@ class Repository:
         if subprocess.run(
             ["git", "-C", str(folder), "rev-parse"], capture_output=True, check=False
         ).returncode:
-            raise UsageError(f"{folder} is not a repository of git: name a checkout")
+            raise UsageError(
+                f"{folder} is not a repository of git: name a checkout by --of DIR"
+            )
 
     def git(self, *words: str, at: Path | None = None) -> str:
         """Return what git prints."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import os
 import sys
 from typing import Final
 
@@ -31,6 +32,20 @@ def take_any_text() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_HANDLER)
+
+
+def open_closed_streams() -> None:
+    """Put the null device where a shell has closed a standard stream (``>&-``).
+
+    Python has None there, which no print() of a table takes, and the next file that is opened would
+    get the number of standard output: children would write into it.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(descriptor, True)
+            file = io.FileIO(descriptor, mode, closefd=False)
+            setattr(sys, name, io.TextIOWrapper(file, write_through=True))
 
 
 def _in_place(error: UnicodeError) -> tuple[str | bytes, int]:

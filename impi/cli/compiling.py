@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -15,6 +16,17 @@ from impi.base.exit_codes import ExitCode
 CommandOf: TypeAlias = Callable[[Sequence[str], Mapping[str, str]], list[str]]
 """Makes the compiler's command with header and library, from its arguments and the environment."""
 _NO_LINK: Final = frozenset(("-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"))
+
+
+_SILENT_S: Final = 3.0
+
+
+def _tell(name: str) -> None:
+    print(
+        f"{name}: compiling impi's own library, once for this Python; about half a minute",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def links(arguments: Sequence[str]) -> bool:
@@ -39,6 +51,10 @@ def run(
         print(usage)
         return ExitCode.OK if arguments else ExitCode.USAGE
 
+    # Only the first use on a machine compiles the library; later ones take it from the cache.
+    told = threading.Timer(_SILENT_S, _tell, (name,))
+    told.daemon = True
+    told.start()
     try:
         command = command_of(
             [word for word in arguments if word != "-show"], os.environ
@@ -46,6 +62,8 @@ def run(
     except ImpiError as error:
         print(f"{name}: {error}", file=sys.stderr)
         return ExitCode.FAILED
+    finally:
+        told.cancel()
 
     if "-show" in arguments:
         print(shlex.join(command))

@@ -189,6 +189,13 @@ def _conform(options: argparse.Namespace) -> int:
     elif options.server:
         outcomes = run_server(_tested_server(options), tests, _told, _began)
     else:
+        if not options.client:
+            by_hand = f"without --client CMD you start a client for each of {len(tests)} tests by hand"
+            print(
+                f"impi: {by_hand}; 'impi conform --help' has an example",
+                file=sys.stderr,
+            )
+
         outcomes = Campaign(_tested(options), tests, _told, _began).run()
 
     _report(options, outcomes)

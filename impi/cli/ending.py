@@ -23,6 +23,20 @@ Declared: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 _NO_NUMBER: Final = re.compile(r"argument (\S+): invalid (int|float) value: (.*)")
 _NUMBERS: Final = {"int": "a whole number, such as 2", "float": "a number, such as 0.5"}
+_NO_CHOICE: Final = re.compile(
+    r"argument (?P<of>[^:]*): invalid choice: '?(?P<word>.*?)'? \(choose from (?P<known>.*)\)"
+)
+VERBS_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "impi": ("decode", "bench", "tune", "conform", "simulate"),
+    "impilab": (
+        *("run", "plan", "merge", "report", "serve", "diff", "publish", "expect"),
+        *("repro", "bisect", "bundle", "unbundle", "up", "down", "status", "ssh"),
+        *("exec", "logs", "clean", "net", "new", "check", "vendor-ci", "abi", "demo"),
+        *("ls", "doctor"),
+    ),
+}
+"""The verbs of each command: whoever types one behind the other command is told so."""
+_FIRST_VERB: Final = {"impi": "decode", "impilab": "demo"}
 
 
 def declare(parser: argparse._ActionsContainer, options: Declared) -> None:
@@ -84,12 +98,32 @@ class Parser(argparse.ArgumentParser):
     """Raises UsageError with one sentence for a wrong command line; :class:`Ending` prints it."""
 
     def error(self, message: str) -> NoReturn:
+        if self.prog in VERBS_OF and (told := self._no_verb(message)):
+            raise UsageError(f"{told}; see '{self.prog} --help'")
+
         told = _NO_NUMBER.sub(
             lambda found: f"{found[1]} {found[3]}: write {_NUMBERS[found[2]]}", message
         )
         raise UsageError(
             f"{told}{self._did_you_mean(message)}; see '{self.prog} --help'"
         )
+
+    def _no_verb(self, message: str) -> str:
+        """Return what is wrong with the verb; empty: something else is wrong."""
+        if message == "the following arguments are required: VERB":
+            return f"name a VERB, such as '{self.prog} {_FIRST_VERB[self.prog]}'"
+
+        wrong = _NO_CHOICE.fullmatch(message)
+        if wrong is None or wrong["of"] != "VERB":
+            return ""
+
+        # A list of 27 verbs would hide the one that was meant.
+        word = wrong["word"]
+        for command, verbs in VERBS_OF.items():
+            if word in verbs:
+                return f"there is no verb {word!r} of {self.prog}; did you mean '{command} {word}'?"
+
+        return f"there is no verb {word!r}{did_you_mean(word, VERBS_OF[self.prog])}"
 
     def _did_you_mean(self, message: str) -> str:
         # argparse tells nothing but a sentence, so the wrong word is read from it.
@@ -102,10 +136,8 @@ class Parser(argparse.ArgumentParser):
                 else did_you_mean(word, flags)
             )
 
-        if wrong := re.search(
-            r"invalid choice: '?([^' ]+)'? \(choose from (.*)\)", message
-        ):
-            return did_you_mean(wrong[1], re.findall(r"[^', ]+", wrong[2]))
+        if wrong := _NO_CHOICE.fullmatch(message):
+            return did_you_mean(wrong["word"], re.findall(r"[^', ]+", wrong["known"]))
 
         return ""
 
@@ -152,8 +184,7 @@ class Ending:
         except KeyboardInterrupt:
             return self._complain("interrupted", self.interrupted)
         except BrokenPipeError:
-            # Discard the octets that Python would flush at its end, and fail to.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return (
                 self._complain(unread, self.wrong)
                 if code is None and unread
@@ -165,8 +196,19 @@ class Ending:
             if not (lack := sentence(error)):
                 raise
 
+            # Where the output itself is full, it cannot take the rest either.
+            try:
+                sys.stdout.flush()
+            except OSError:
+                _discard_output()
+
             return self._complain(lack, self.wrong)
 
     def _complain(self, what: ImpiError | str, code: int) -> int:
         print(f"{self.prog}: {what}", file=sys.stderr)
         return code
+
+
+def _discard_output() -> None:
+    """Discard the octets that Python would flush at its end, and fail to with code 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -209,7 +209,7 @@ def _of_this_machine() -> Finding:
 
     detail = (
         "; ".join(found)
-        or f"none on the PATH; searched for mpiexec, {', '.join(dict.fromkeys(looked))}"
+        or f"none on the PATH; searched for {', '.join(dict.fromkeys(['mpiexec', *looked]))}"
     )
     cure = (
         ""

@@ -36,6 +36,33 @@ def test_a_stream_takes_what_its_encoding_lacks(
     assert stream.buffer.getvalue() == octets
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_is_the_null_device(
+    closed: str, tmp_path: Path
+) -> None:
+    """A table on a closed output was a traceback; a file could get the number of a stream."""
+    program = (
+        "import os, sys; from impi.cli.guard import guarded\n"
+        "def work():\n"
+        "    print('out', flush=True); print('err', file=sys.stderr); sys.stdin.read()\n"
+        "    os.system('echo child >&1')\n"
+        "    return 0 if os.open('file', os.O_RDWR | os.O_CREAT) > 2 else 1\n"
+        "sys.exit(guarded('impilab', work))"
+    )
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    out = "" if " >&-" in f" {closed}" else "out\nchild\n"
+    err = "" if "2>&-" in closed else "err\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, out, err)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "locale",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 
 import pytest
 
@@ -30,6 +31,25 @@ def test_the_compilers_exit_code_is_passed_on(
     assert compiling.run("mine", "usage: mine", command_of, ["--help"]) == 0
     assert compiling.run("mine", "usage: mine", command_of, []) == 4
     assert capsys.readouterr().out == "usage: mine\n" * 2
+
+
+def test_a_first_use_that_takes_long_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told, known = threading.Event(), compiling._tell
+
+    def tell(name: str) -> None:
+        known(name)
+        told.set()
+
+    def command_of(_arguments, _environ):
+        assert told.wait(60)
+        return ["true"]
+
+    monkeypatch.setattr(compiling, "_SILENT_S", 0.0)
+    monkeypatch.setattr(compiling, "_tell", tell)
+    assert compiling.run("mine", "", command_of, ["x.c"]) == 0
+    assert capsys.readouterr().err.startswith("mine: compiling impi's own library")
 
 
 def test_what_is_missing_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

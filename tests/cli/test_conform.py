@@ -297,12 +297,13 @@ def test_what_is_started_by_hand_is_told_its_authentication(
     test: str, told: str, capsys
 ) -> None:
     assert conform(test, "--start", "0.1") == 1
+    said = capsys.readouterr()
     (line,) = (
-        line
-        for line in capsys.readouterr().out.splitlines()
-        if line.startswith("start client")
+        line for line in said.out.splitlines() if line.startswith("start client")
     )
     assert told in line
+    assert said.err.startswith("impi: without --client CMD you start a client for each")
+    assert said.err.count("\n") == 1
 
 
 def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:

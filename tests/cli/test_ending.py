@@ -6,13 +6,24 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from impi.base.errors import JobError, UsageError
-from impi.cli.ending import Ending
+from impi.cli import impi, impilab
+from impi.cli.ending import VERBS_OF, Ending
 
 ENDING = Ending(prog="prog", usage=2, wrong=1, interrupted=130)
+
+
+def test_the_verbs_of_both_commands_are_known() -> None:
+    """An error names them without the other command's parser, which takes long to make."""
+    for parser in (impilab.parser_of_all(), impi.parsers()[0]):
+        [verbs] = [
+            each.choices for each in parser._actions if isinstance(each.choices, dict)
+        ]
+        assert {*VERBS_OF[parser.prog]} - {"simulate"} == {*verbs}
 
 
 def fail(error: BaseException) -> int:
@@ -36,6 +47,26 @@ def test_errors(
 
 def test_the_code_of_the_verb() -> None:
     assert [ENDING.of(partial(int, code)) for code in (0, 1, 77)] == [0, 1, 77]
+
+
+@pytest.mark.parametrize("words", ["'x'", "'x', flush=True"])
+def test_an_output_that_is_full(words: str) -> None:
+    program = (
+        "import sys; from impi.cli.ending import Ending; "
+        "ending = Ending(prog='prog', usage=2, wrong=3, interrupted=130); "
+        f"sys.exit(ending.of(lambda: print({words}) or 0))"
+    )
+    with Path("/dev/full").open("wb") as stdout:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    said = "prog: No space left on device: free some space\n"
+    assert (done.returncode, done.stderr) == (3, said)
 
 
 @pytest.mark.parametrize(

@@ -173,8 +173,8 @@ def test_unsupported_is_declared_and_counted(backend, capsys):
         (["run", "--tier", "smoke", "--parties", "mpich+pure"], 4, "contradict"),
         (["run", ""], 4, "selector"),
         (["run", "--backend", "podman"], 4, "invalid choice"),
-        (["fly"], 4, "invalid choice"),
-        ([], 4, "required"),
+        (["fly"], 4, "no verb 'fly'"),
+        ([], 4, "name a VERB, such as 'impilab demo'"),
         (["ls", "bugs"], 4, "invalid choice"),
     ],
 )
@@ -402,6 +402,17 @@ def test_doctor_tells_of_ones_own_mpi_beside_an_engine_that_answers(backend, cap
     assert lab(backend, "doctor") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if " your MPI: " in line]
+
+
+def test_doctor_names_each_command_that_it_has_searched_for_once(
+    backend, monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert lab(backend, "doctor") == 0
+    out = capsys.readouterr().out
+    words = out.partition("searched for ")[2].partition(";")[0].split(", ")
+    assert words[0] == "mpiexec"
+    assert len(set(words)) == len(words) > 1
 
 
 def test_doctor_tells_of_the_users_own_mpi(monkeypatch, tmp_path, capsys):

@@ -16,12 +16,18 @@ import pytest
 from impi.cli.guard import guarded
 
 # (command line, what and where, cure[, exit code]); $ stands for the server's way without a secret
-STARTS = re.compile("(impilab|impi|impi bench|impi simulate|impirun|impifort|Error): ")
+STARTS = re.compile(
+    "(impilab|impi|impi bench|impi simulate|impirun|impicc|impifort|Error): "
+)
+LONG = "n" * 300
 MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     # names of verbs and options
     ("impilab", "VERB", "impilab --help"),
     ("impilab rnu", "'rnu'", "did you mean run?"),
     ("impi decod x.pcap", "'decod'", "did you mean decode?"),
+    ("impilab conform", "'conform' of impilab", "did you mean 'impi conform'?"),
+    ("impi run", "'run' of impi", "did you mean 'impilab run'?"),
+    ("impilab fly", "no verb 'fly'", "impilab --help"),
     ("impi", "VERB", "impi --help"),
     ("impirun", "name a program", "-server COUNT"),
     ("impilab ls bugs", "'bugs'", "choose from 'cases', 'tags', 'vendors'"),
@@ -139,6 +145,10 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("$ impirun -client 0 h:1 --prefix / --vendor mpich ok.py", "--prefix /", "name"),
     ("$ impirun -server 2 -file none", "-file none cannot be read", "write its path"),
     ("impirun -client 0 h:1 --tuning none ok.py", "--tuning: none", "write its path"),
+    (f"impirun -n 1 --vendor pure {LONG}.py", "name too long", "name a shorter one"),
+    ("impirun -n 1 --vendor pure ok.py/x.py", "ok.py/x.py", "write its path"),
+    ("impirun -n 1 --vendor pure ./loop.py", "./loop.py", "write its path"),
+    ("impirun -n 1 --vendor pure ./old.sh", "./old.sh", "/nowhere/sh, which is not"),
     ("impirun -slurm ok.py", "SLURM_JOB_ID is not set", "sbatch or salloc"),
     # libraries that are not there
     (
@@ -171,6 +181,9 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
         "'docker context ls' shows them",
         3,
     ),
+    ("CC=nocc impicc x.c", "CC is nocc", "set CC to a compiler", 1),
+    ("impilab run --program ok.c", "ok.c is a source", "compile it by 'impicc'"),
+    ("impilab run --program ok.F90", "is a source", "compile it by 'impifort'"),
     ("FC=nofc impifort x.f90", "FC is nofc", "install gfortran, or set FC", 1),
 ]
 
@@ -181,8 +194,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "ok.py").chmod(0o644)
     (tmp_path / "data.txt").write_text("hello\n")
     (tmp_path / "bad.toml").write_text("[[expect]\n")
+    for name in ("ok.c", "ok.F90"):
+        (tmp_path / name).write_text("int main(void) { return 0; }\n")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    (tmp_path / "old.sh").write_text("#!/nowhere/sh\n")
+    (tmp_path / "old.sh").chmod(0o755)
     for name in [name for name in os.environ if name.startswith(("IMPI", "SLURM"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("IMPI_CACHE", str(tmp_path.with_name("cache")))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -166,6 +166,8 @@ def test_the_release_works_from_an_empty_folder(tmp_path: Path) -> None:
         "SHA256SUMS",
     }
     assert names == {wheel, *others}
+    assert done.stdout.count("cdx.json\n") == 1
+    assert done.stdout.endswith(f"{wheel}[lab]'\n")
     for line in (dist / "SHA256SUMS").read_text().splitlines():
         digest, _, name = line.partition("  ")
         assert digest == hashlib.sha256((dist / name).read_bytes()).hexdigest()

@@ -247,7 +247,14 @@ def symbols(library: Path, kinds: str) -> frozenset[str]:
 
 def compiler() -> str:
     """Return the path of the C compiler, which CC may name; LaunchError: there is none."""
-    for name in filter(None, (os.environ.get("CC"), "cc", "gcc", "clang")):
+    named = os.environ.get("CC", "")
+    # Several words are a compiler with its options, or behind a cache: those of cc will do.
+    if named and len(named.split()) == 1 and shutil.which(named) is None:
+        raise LaunchError(
+            f"CC is {named}, which is not on this machine: install it, or set CC to a compiler"
+        )
+
+    for name in filter(None, (named, "cc", "gcc", "clang")):
         if found := shutil.which(name):
             return found
 

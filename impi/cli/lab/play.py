@@ -160,6 +160,10 @@ def _up(options: argparse.Namespace) -> int:
             f"--name {wish}: there is a lab of that name; 'impilab down {wish}' removes it"
         )
 
+    # Asked before anything is installed or built for a lab that cannot be.
+    if why := backend.supports(cluster.topology, parties):
+        raise UsageError(f"topology {cluster.topology}: {why}")
+
     check_health(backend)
     backend.prepare(sorted(set(parties)), builds)
 

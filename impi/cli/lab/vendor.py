@@ -70,7 +70,7 @@ def _check(options: argparse.Namespace) -> int:
             ExitCode.OK if all(found.ok for found in requirements) else ExitCode.FAILED
         )
 
-    red = 0
+    red = untried = 0
     for found in check(options.name, backend):
         mark = {True: "✓", False: "✗", None: "–"}[found.ok]
 
@@ -78,14 +78,18 @@ def _check(options: argparse.Namespace) -> int:
         if found.ok is False:
             print(f"      cure: {found.cure}", flush=True)
 
-        # A requirement that could not be tried is not fulfilled.
-        red += found.ok is not True
+        red += found.ok is False
+        untried += found.ok is None
 
-    print(
-        f"{options.name}: {'every requirement is fulfilled' if not red else f'{red} not fulfilled or not tried'}"
+    told = ", ".join(
+        f"{count} {what}"
+        for count, what in ((red, "not fulfilled"), (untried, "not tried"))
+        if count
     )
+    print(f"{options.name}: {told or 'every requirement is fulfilled'}")
 
-    return ExitCode.FAILED if red else 0
+    # A requirement that could not be tried is not fulfilled.
+    return ExitCode.FAILED if red or untried else 0
 
 
 def _vendor_ci(options: argparse.Namespace, run: Callable[[list[str]], int]) -> int:

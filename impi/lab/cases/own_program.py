@@ -14,6 +14,12 @@ from impi.lab.cases.own import Conditions, OwnProgram
 _MOST: Final = 1 << 20
 _MOST_COMPILED: Final = 1 << 28
 _MOST_OUTPUT: Final = 1 << 26
+_COMPILERS: Final = {
+    ".c": "impicc",
+    **dict.fromkeys((".cc", ".cpp", ".cxx"), "CC=c++ impicc"),
+    **dict.fromkeys((".f", ".for", ".f90", ".f08"), "impifort"),
+}
+"""For each end of a source's name, what compiles it."""
 
 
 def own_case(
@@ -93,6 +99,11 @@ def _check_python(where: str, octets: bytes) -> None:
     if len(text) > _MOST:
         raise UsageError(
             f"{where} has {len(text)} characters; a program has at most {_MOST}"
+        )
+
+    if compiler := _COMPILERS.get(Path(where).suffix.lower()):
+        raise UsageError(
+            f"{where} is a source: compile it by '{compiler}', and name the program"
         )
 
     try:

@@ -111,7 +111,7 @@ def save_lab(name: str, access: Access) -> SavedLab:
     except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
         raise LabError(
-            f"the lab's folder {folder} cannot be written: {error.strerror}"
+            f"the lab's folder {folder} cannot be written: {error.strerror}; go to a folder that you can write"
         ) from error
 
     return SavedLab(name=name, folder=folder, access=access)

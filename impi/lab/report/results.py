@@ -272,7 +272,7 @@ class RunFolder:
 
             raise LabError(
                 f"the run's folder {path} cannot be made: {error.strerror};"
-                " name a folder that you can write by --runs DIR"
+                " go to a folder that you can write, or name one by --runs DIR"
             ) from error
 
         found.note = point_at(path)

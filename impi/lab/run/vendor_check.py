@@ -355,8 +355,8 @@ _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] 
         _scripts,
     ),
     "R04": (
-        "the image builds, and a node of it answers",
-        "mend what the build's last lines say",
+        "it can be installed, and a node of it answers",
+        "mend the script install, or what the last lines of the build say",
         _ALL,
         True,
         _builds,
@@ -370,7 +370,7 @@ _REQUIREMENTS: Final[dict[str, tuple[str, str, tuple[str, ...], bool, _Check]]] 
     ),
     "R06": (
         "PREFIX/bin/mpiexec is the vendor's",
-        "install it into /opt/mpi/NAME/bin/mpiexec, and name a word of its --version in marks",
+        "let the script install put it there, and name a word of its --version in marks",
         ("backed",),
         True,
         _mpiexec,

@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 from impi.base.errors import UsageError, refuse, unread
@@ -302,7 +302,25 @@ def _resolve(argv: tuple[str, ...], here: bool) -> tuple[str, ...]:
             " write its path, as ./NAME, and let 'chmod +x' make it a program"
         )
 
+    if found is not None and here:
+        _check_interpreter(found)
+
     return (os.path.abspath(found) if found else argv[0], *argv[1:])  # noqa: PTH100  (resolving links would leave a venv)
+
+
+def _check_interpreter(program: str) -> None:
+    """UsageError: a script names an interpreter that is missing.
+
+    The system says of such a script that it does not exist, although it does.
+    """
+    with suppress(OSError), Path(program).open("rb") as file:
+        first = file.readline(4096)
+        words = first[2:].split() if first[:2] == b"#!" else []
+        if words and not Path(os.fsdecode(words[0])).exists():
+            raise UsageError(
+                f"{program} is a script for {os.fsdecode(words[0])}, which is not on this machine:"
+                " correct its first line"
+            )
 
 
 def _advertised(interface: str, one_node: bool) -> str:

@@ -56,6 +56,13 @@ def test_a_lab_is_put_up_and_taken_down(backend, capsys):
     assert list_labs() == []
 
 
+def test_nothing_is_prepared_for_a_lab_that_cannot_be(backend, capsys):
+    backend.unsupported["2x2+1x4"] = "one machine"
+    assert lab(backend, "up", "2x2+1x4") == 4
+    assert capsys.readouterr().err == "impilab: topology 2x2+1x4: one machine\n"
+    assert (backend.prepared, backend.log) == ([], [])
+
+
 def test_parties_come_from_the_topologys_file_or_one_after_the_other(backend):
     assert lab(backend, "up", "three-vendors") == 0
     assert lab(backend, "up", "1x1+1x1+1x1+1x1", "--name", "four") == 0

@@ -47,14 +47,15 @@ def test_a_requirement_that_is_not_fulfilled_is_told_with_its_cure(
     rows = [
         Requirement(number="R01", text="one", ok=True, evidence="well"),
         Requirement(number="R02", text="two", ok=False, evidence="bad", cure="mend it"),
+        Requirement(number="R03", text="three", ok=None, evidence="R02"),
     ]
     monkeypatch.setattr(verbs, "check", lambda name, backend: rows)
     assert main(["check", "mpich"], choose=lambda name: FakeBackend()) == 1
     out = capsys.readouterr().out
     assert "R01 ✓ one: well\n" in out
     assert (
-        "R02 ✗ two: bad\n      cure: mend it\nmpich: 1 not fulfilled or not tried"
-        in out
+        "R02 ✗ two: bad\n      cure: mend it\nR03 – three: R02\n"
+        "mpich: 1 not fulfilled, 1 not tried\n" in out
     )
     monkeypatch.setattr(verbs, "check", lambda name, backend: rows[:1])
     assert main(["check", "mpich"], choose=lambda name: FakeBackend()) == 0

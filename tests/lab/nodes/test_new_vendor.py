@@ -30,6 +30,23 @@ def test_the_folder_has_all_files_of_the_contract(tmp_path: Path) -> None:
         subprocess.run(["/bin/sh", "-n", str(tmp_path / "acme" / script)], check=True)
 
 
+def test_its_install_gets_nothing_from_a_stranger_before_it_is_edited(
+    tmp_path: Path,
+) -> None:
+    """A registry may have a package of that name, of somebody else: acme is one."""
+    new_vendor(tmp_path, "acme")
+    script = tmp_path / "acme" / "install"
+    done = subprocess.run(
+        ["/bin/sh", str(script), str(tmp_path / "prefix"), "1.0", "/bin/false"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert f"{script}: write here what puts version 1.0 of acme" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["", "Acme", "1st", "a", "a-b", "../x", "acme@1"])
 def test_what_is_no_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a name of a vendor"):

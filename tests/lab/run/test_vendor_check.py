@@ -43,7 +43,7 @@ def test_an_image_that_cannot_be_built_is_told_with_its_cure(acme: Path) -> None
     assert [seen[number].ok for number in ("R01", "R02", "R03")] == [True, True, True]
     assert (seen["R04"].ok, seen["R04"].cure) == (
         False,
-        "mend what the build's last lines say",
+        "mend the script install, or what the last lines of the build say",
     )
     assert "no such package" in seen["R04"].evidence
     assert {each.ok for number, each in seen.items() if number > "R04"} == {None}

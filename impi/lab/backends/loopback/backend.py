@@ -356,7 +356,8 @@ class LoopbackBackend(LabOpener):
         # the first one again.
         several = any(shape.nodes > 1 for shape in topology.clients)
         return (
-            "the local backend has one machine, so a client cannot have several nodes"
+            "the local backend has one machine, so a client cannot have several nodes;"
+            " write 1xPROCS for each client, or use --backend docker"
             if several
             else ""
         )

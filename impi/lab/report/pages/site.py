@@ -152,7 +152,9 @@ def publish(run: Path, site: Path, *, captures: bool = False) -> Path:
             if old.is_dir():
                 shutil.rmtree(old)
     except OSError as error:
-        raise LabError(f"{site / name} cannot be replaced: {error.strerror}") from error
+        raise LabError(
+            f"{site / name} cannot be replaced: {error.strerror}; name a folder that you can write"
+        ) from error
 
     copy_run(run, new, captures=captures, history=True)
     try:
