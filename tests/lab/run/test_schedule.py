@@ -178,6 +178,43 @@ def test_the_slots_bound_what_runs_at_once():
     ] * len(what)
 
 
+def test_the_next_lab_is_opened_while_the_cells_of_others_run():
+    third_is_open, at_once, most = threading.Event(), [], []
+
+    class Backend(FakeBackend):
+        def open(self, *args, **named):
+            lab = super().open(*args, **named)
+            if self.log.count("open") == 3:
+                third_is_open.set()
+            return lab
+
+    def first_cells_wait(job: Job) -> None:
+        at_once.append(job)
+        most.append(len(at_once))
+        assert third_is_open.wait(30)
+        at_once.pop()
+
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    results = run(Backend(tweak=first_cells_wait), what, jobs=2)
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
+    assert max(most) <= 2
+
+
+def test_one_job_has_one_lab_at_a_time():
+    backend = FakeBackend()
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    run(backend, what, jobs=1)
+    assert backend.log == ["open", "begin", "end", "close"] * 3
+
+
 def test_stop_ends_the_run_and_closes_the_labs():
     backend = FakeBackend()
     results: list[Done] = []
