@@ -213,8 +213,15 @@ class Care:
 class _Bench:
     """The one lab of a worker."""
 
-    def __init__(self, backend: Backend, run: str, care: Care) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        run: str,
+        care: Care,
+        unclosed: Callable[[ImpiError], None],
+    ) -> None:
         self._backend, self._run, self._care = backend, run, care
+        self._unclosed = unclosed  # called if a lab cannot be closed
         self.lab: Lab | None = None
         self._prepared: Prepared | None = None
         self._until = 0.0
@@ -253,10 +260,12 @@ class _Bench:
         return False
 
     def discard(self) -> None:
-        if self.lab is not None:
-            self.lab.close()
-
-        self.lab = self._prepared = None
+        lab, self.lab, self._prepared = self.lab, None, None
+        if lab is not None:
+            try:
+                lab.close()
+            except ImpiError as error:
+                self._unclosed(error)
 
 
 class _Queue:
@@ -409,6 +418,7 @@ class Scheduler:
 
         Raises:
             BaseException: whatever ``began`` or ``done`` raised; all labs are closed by then.
+            ImpiError: all cells are over, and a lab could not be closed.
         """
 
         queue = _Queue(cells, shares=self._care.open is None)
@@ -459,6 +469,11 @@ class Scheduler:
 
             self.stop.set()
 
+    def _unclosed(self, error: ImpiError) -> None:
+        """Note that a lab could not be closed: that fails the run, and ends none of its cells."""
+        with self._lock:
+            self._failure = self._failure or error
+
     def _ending(self) -> bool:
         return self._enough or self.stop.is_set()
 
@@ -469,7 +484,7 @@ class Scheduler:
         began: Callable[[Cell], None],
         done: Callable[[Done], None],
     ) -> None:
-        bench = _Bench(self._backend, self._run, self._care)
+        bench = _Bench(self._backend, self._run, self._care, self._unclosed)
 
         timeouts: list[Done] = []
         try:

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from forge import FakeBackend, Job
 
+from impi.base.errors import LabError
 from impi.lab.cases import CASES
 from impi.lab.nodes.interface import Terms
 from impi.lab.nodes.topology import parse_topology
@@ -202,6 +203,32 @@ def test_the_next_lab_is_opened_while_the_cells_of_others_run():
     results = run(Backend(tweak=first_cells_wait), what, jobs=2)
     assert [r.verdict.outcome for r in results] == ["pass"] * 3
     assert max(most) <= 2
+
+
+def test_a_lab_that_cannot_be_closed_ends_no_other_cell():
+    class Backend(FakeBackend):
+        def open(self, *args, **named):
+            lab = super().open(*args, **named)
+            close, first = lab.close, self.log.count("open") == 1
+
+            def stuck():
+                close()
+                if first:
+                    raise LabError("its network has active endpoints")
+
+            lab.close = stuck
+            return lab
+
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    results = []
+    scheduler = Scheduler(Backend(), "r", limits=LIMITS)
+    with pytest.raises(LabError, match="active endpoints"):
+        scheduler.run(what, lambda cell: None, results.append)
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
 
 
 def test_one_job_has_one_lab_at_a_time():
