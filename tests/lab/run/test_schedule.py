@@ -216,7 +216,7 @@ def test_a_lab_that_cannot_be_closed_ends_no_other_cell():
                 if first:
                     raise LabError("its network has active endpoints")
 
-            lab.close = stuck
+            lab.close = stuck  # type: ignore[method-assign]
             return lab
 
     what = [
@@ -224,7 +224,7 @@ def test_a_lab_that_cannot_be_closed_ends_no_other_cell():
         for v in ("pure", "mpich", "openmpi")
         for c in cells("p2p.ring", vendors=(v, v))
     ]
-    results = []
+    results: list[Done] = []
     scheduler = Scheduler(Backend(), "r", limits=LIMITS)
     with pytest.raises(LabError, match="active endpoints"):
         scheduler.run(what, lambda cell: None, results.append)
