@@ -427,6 +427,16 @@ def _check_part(
         raise UsageError(str(error) if alone else f"client {client}: {error}") from None
 
 
+def warm_up() -> None:
+    """Load what server, clients and procs need, in a process that forks them."""
+    from impi.launch.client import session  # noqa: F401
+    from impi.launch.pmi import door  # noqa: F401
+    from impi.launch.server import loop  # noqa: F401
+    from impi.launch.start.warm import load
+
+    load()
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     try:

@@ -16,6 +16,7 @@ from typing import Any
 from pcapmaker import PcapMaker
 
 from impi.base.errors import LabError, UsageError
+from impi.base.manifests import manifest
 from impi.base.remote.supervised import Completed
 from impi.lab.cases import CASES, Crossing
 from impi.lab.cases.own import OwnProgram
@@ -44,8 +45,9 @@ from impi.lab.nodes.links import (
     RouteSeen,
 )
 from impi.lab.nodes.parties import node_names
-from impi.lab.nodes.roster import Roster
+from impi.lab.nodes.roster import PlannedRank, Roster
 from impi.lab.nodes.topology import Topology, parse_topology
+from impi.lab.plan.variant import parse_variant
 
 DATALEN = 262144
 KEY, CHALLENGE = 1, 31
@@ -120,6 +122,20 @@ class Job:
         )
         job = cls(name, roster, nonce, keyed, node_nonces)
         ends = case.ends(roster)
+
+        def above(p: PlannedRank) -> list[str]:
+            """The launcher of a library, unless impirun is the process manager."""
+            chosen = case.launcher(parse_variant("".join(variant))) == "auto"
+            nodes = {roster.ranks[r].node for r in roster.of_client(p.client)}
+            managed = (
+                chosen and manifest(p.vendor).library.launcher == "hydra"
+                if p.vendor != "remote"
+                else False
+            )
+            return (
+                [] if managed and len(nodes) == 1 else [f"/opt/{p.vendor}/bin/mpiexec"]
+            )
+
         for p in roster.ranks:
             pid = job.pids[p.rank] = 100 + p.rank
             np = len(roster.of_client(p.client))
@@ -151,7 +167,7 @@ class Job:
                 "libraries": libraries,
                 "sources": sources,
                 "shared": [f"00:1/{p.client} /dev/shm/{p.vendor}_{p.node}"],
-                "ancestors": ["/usr/bin/python3", f"/opt/{p.vendor}/bin/mpiexec"],
+                "ancestors": ["/usr/bin/python3", *above(p)],
                 "listens": [f"{job.address(p.rank)}:{5000 + p.rank}"],
             }
             job.wraps[p.rank] = {
@@ -612,7 +628,7 @@ class FakeNode:
         self.address: str = address
         self._files: dict[str, bytes] = {}
 
-    def start(self, argv, *, env=None) -> RunningCommand:
+    def start(self, argv, *, env=None, warm=False) -> RunningCommand:
         return self.lab.start(self, list(argv))
 
     def read(self, path: str) -> bytes | None:

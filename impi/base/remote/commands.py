@@ -26,6 +26,7 @@ from impi.base.remote import (
     patience,
     processes,
     remains,
+    shown_process,
     starter,
     starter_lines,
     unacknowledged,
@@ -38,11 +39,16 @@ _CHUNK: Final = 1 << 18
 _END_S: Final = 15.0
 
 
-def bootstrap(python: str) -> tuple[list[str], bytes]:
+def bootstrap(python: str, warm: str = "") -> tuple[list[str], bytes]:
     """Return the command of a fork server, and the octets to write to its standard input first.
 
     The octets are the sources of its modules. So the node needs only ``python``, 3.11 or newer, and
     both ends always have the same version.
+
+    Args:
+        python: the node's interpreter.
+        warm: a module of the node with a function ``warm_up``. Commands ``python -m WARM`` are then
+            forks of a process that has called it. Empty: ``python -I -S`` are such commands.
 
     Returns:
         The argument vector and the octets.
@@ -54,6 +60,7 @@ def bootstrap(python: str) -> tuple[list[str], bytes]:
     for module in (
         patience,
         processes,
+        shown_process,
         starter_lines,
         remains,
         unacknowledged,
@@ -73,15 +80,41 @@ def bootstrap(python: str) -> tuple[list[str], bytes]:
         f" data = os.read(0, {len(text)} - len(text))\n"
         " if not data: raise SystemExit\n"
         " text += data\n"
+        f"{_WARM.format(warm) if warm else _COLD}"
         "for name, source in json.loads(text).items():\n"
         " module = sys.modules[name] = types.ModuleType(name)\n"
         " exec(compile(source, name, 'exec'), module.__dict__)\n"
-        "module.main()"
+        f"{_RESTORE if warm else ''}"
+        "module.main(like)"
     )
+    if warm:
+        return [python, "-c", program], text
 
     # Isolated and without site: nothing of the node's Python changes the
     # program, and it starts faster.
     return [python, "-I", "-S", "-c", program], text
+
+
+_COLD: Final = """\
+like = [sys.executable, "-I", "-S"]
+"""
+# The node's modules make place for ours, which supervise: what is under test must not judge how it
+# ends. A module that cannot be loaded fails in each command, as it does without a fork server.
+_WARM: Final = """\
+like = [sys.executable, "-m", "{0}"]
+sys.orig_argv[1:] = like[1:]
+try:
+ import faulthandler, importlib, inspect
+ importlib.import_module("{0}").warm_up()
+except Exception:
+ like = []
+theirs = {{n: sys.modules.pop(n) for n in [*sys.modules] if n.partition(".")[0] == "impi"}}
+"""
+_RESTORE: Final = """\
+for name in json.loads(text):
+ del sys.modules[name]
+sys.modules.update(theirs)
+"""
 
 
 class Channel(Protocol):

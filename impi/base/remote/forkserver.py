@@ -24,13 +24,14 @@ import selectors
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 # Modules of the lab's programs, imported here once: the programs run in forks of this process.
 import hashlib  # noqa: F401  isort: skip
 import pathlib  # noqa: F401  isort: skip
 
-from impi.base.remote import processes, starter
+from impi.base.remote import processes, shown_process, starter
 
 _CHUNK = 1 << 18
 _ERRAND = b'{"do"'
@@ -52,7 +53,8 @@ class _Child:
 
 
 class _ForkServer:
-    def __init__(self) -> None:
+    def __init__(self, like: Sequence[str]) -> None:
+        self._like = like
         self._selector = selectors.DefaultSelector()
         self._children: dict[bytes, _Child] = {}
         self._newest = 0
@@ -110,11 +112,10 @@ class _ForkServer:
     def _fork(self, number: bytes) -> None:
         stdin, to_child = os.pipe()
         from_child, stdout = os.pipe()
-        like = [sys.executable, "-I", "-S"]
         # The child keeps only its two ends. A copy of another starter's input would keep that one
         # alive when the asker has gone.
         pid = processes.fork(
-            (stdin, stdout), lambda: starter.main(like), b"impi-starter"
+            (stdin, stdout), lambda: starter.main(self._like), b"impi-starter"
         )
         os.close(stdin)
         os.close(stdout)
@@ -200,14 +201,23 @@ def _datagram(errand: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def main() -> None:
-    """Serve until standard input and all commands have ended."""
+def main(like: Sequence[str] = (sys.executable, "-I", "-S")) -> None:
+    """Serve until standard input and all commands have ended.
+
+    Args:
+        like: the first words of commands that are forks of this process, with what it has loaded.
+    """
+    # A fork that cannot show its own command line would look like this process, which the lab's
+    # sweep for leftovers spares.
+    if "-m" in like and not shown_process.possible():
+        like = ()
+
     # Ended by the end of input alone: the asker handles a terminal's signals. Handlers and not
     # SIG_IGN, which programs would inherit.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, lambda *_: None)
 
-    _ForkServer().run()
+    _ForkServer(like).run()
 
 
 if __name__ == "__main__":

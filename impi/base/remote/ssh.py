@@ -133,7 +133,7 @@ class Connection:
             python,
         )
         self._starting = threading.Lock()
-        self._commands: Commands | None = None
+        self._commands: dict[str, Commands] = {}
 
     @classmethod
     def open(
@@ -210,25 +210,38 @@ class Connection:
         stdin: bytes | None = None,
         grace_s: float = 2.0,
         settle_s: float = 0.5,
+        warm: Mapping[str, str] | None = None,
     ) -> Supervised:
         """Start a command under a starter of its own; ``env`` is added to the login's variables.
 
-        The arguments are those of :meth:`impi.base.remote.commands.Commands.start`.
+        Args:
+            argv, env, cwd, stdin, grace_s, settle_s: as for
+                :meth:`impi.base.remote.commands.Commands.start`.
+            warm: for ``python -m MODULE``: fork it from a process that has loaded MODULE, with
+                these variables at its start. None: start a fresh Python.
         """
-        return self._forkserver().start(
+        forkserver = (
+            self._forkserver() if warm is None else self._forkserver(argv[2], warm)
+        )
+        return forkserver.start(
             argv, env=env, cwd=cwd, stdin=stdin, grace_s=grace_s, settle_s=settle_s
         )
 
-    def _forkserver(self) -> Commands:
+    def _forkserver(
+        self, module: str = "", env: Mapping[str, str] | None = None
+    ) -> Commands:
         # Threads that come first at the same time must not start two fork servers.
         with self._starting:
-            if self._commands is None:
-                command, text = bootstrap(self._python)
+            if module not in self._commands:
+                command, text = bootstrap(self._python, module)
+                if env:
+                    command = ["env", *(f"{n}={v}" for n, v in env.items()), *command]
+
                 session = _Session(self._channel(shlex.join(command)), self._where)
                 session.write(text)
-                self._commands = Commands(session, self._where)
+                self._commands[module] = Commands(session, self._where)
 
-            return self._commands
+            return self._commands[module]
 
     def run(
         self,

@@ -34,7 +34,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from impi.base.remote import processes
+from impi.base.remote import processes, shown_process
 from impi.base.remote.remains import Guests, Remains
 from impi.base.remote.starter_lines import (
     NOTHING,
@@ -499,8 +499,10 @@ def _be_python(argv: list[str], env: Mapping[str, str], cwd: str) -> Any:
     option, *rest = arguments = [
         word for word in argv[1:3] if word not in ("-I", "-S")
     ] + argv[3:]
-    # The name in `ps`: a fork has that of its parent until it sets another one.
+    # A fork has its parent's name and command line until it sets others: `ps`, the sweep for
+    # leftovers and whoever looks for an impirun in /proc must find this command.
     if option == "-m":
+        shown_process.show(argv, env)
         with open("/proc/self/comm", "wb") as file:
             file.write(rest[0].rpartition(".")[2].encode())
 

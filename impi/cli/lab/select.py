@@ -158,7 +158,8 @@ SELECTION: Final[Declared] = {
     "--jobs": {
         "type": int,
         "metavar": "N",
-        "help": "number of labs at a time (default: one for each core, at most 4)",
+        "help": "number of cells at a time; one more lab may be opened meanwhile (default: one for each core, "
+        "at most 4)",
     },
     "--runs": {
         "type": Path,
@@ -353,7 +354,7 @@ def jobs_of(options: argparse.Namespace) -> int:
     jobs = default_jobs() if options.jobs is None else int(options.jobs)
     if not 1 <= jobs <= _MOST_JOBS:
         raise UsageError(
-            f"--jobs {jobs}: from 1 to {_MOST_JOBS} labs can run at a time"
+            f"--jobs {jobs}: from 1 to {_MOST_JOBS} cells can run at a time"
         )
 
     return jobs

@@ -100,13 +100,24 @@ class SshNode:
     ) -> None:
         self.name, self.access, self.address = name, access, access.address
         self.connection, self._fate = connection, fate
+        # Variables of processes that fork warm commands, at their start; None: there are none
+        self.warm: Mapping[str, str] | None = None
 
     def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> RunningCommand:
         with lab_fault(self.name, self._fate):
             return Command(
-                self.connection.start(argv, env=env, cwd=self.access.home),
+                self.connection.start(
+                    argv,
+                    env=env,
+                    cwd=self.access.home,
+                    warm=self.warm if warm else None,
+                ),
                 self.name,
                 self._fate,
             )

@@ -36,6 +36,9 @@ _TWINS = Path(__file__).parents[1] / "programs/c"
 # Most masters for which a collective is linear, unless the user says otherwise (IMPI 2.3.5)
 _LINEAR: Final = 4
 _XSIZE: Final = 1024  # octets from which a collective is long, likewise
+# Tags and settings of cells about processes that start or end
+_COLD: Final = frozenset({"startup", "shutdown", "signal", "failure", "fault", "later"})
+_COLD_BY: Final = frozenset({"fault", "launcher", "start"})
 
 
 TierGroup = Literal["smoke", "core", "wide", "once", "trio", "nodes"]
@@ -234,6 +237,22 @@ class Case:
             .partition(" (IMPI")[0]
             .rstrip(".")
         )
+
+    def is_cold(self, settings: Mapping[str, str]) -> bool:
+        """Whether each impirun of a cell must be a fresh Python, and no fork of a warm one.
+
+        So it is where the start or the end of processes is the matter.
+        """
+        subject = not _COLD.isdisjoint(self.tags) and "auth" not in self.tags
+        return subject or not _COLD_BY.isdisjoint(settings)
+
+    def launcher(self, settings: Mapping[str, str]) -> str:
+        """Return the ``--launcher`` that a cell asks for: impirun's default, or mpiexec.
+
+        A cell that is cold, or runs a compiled program, has the MPI library's own.
+        """
+        own = self.mute or "abi" in settings or self.is_cold(settings)
+        return settings.get("launcher", "mpiexec" if own else "auto")
 
     def checks_of(self, roster: Roster, rank: int) -> int:
         return (

@@ -93,7 +93,7 @@ class Row:
 def _named(selector: str) -> tuple[Cell, ...]:
     # All cells that exist, in every tier: a row may name what the run
     # at hand leaves out.
-    cells = cells_of("full")
+    cells = [*_everything()]
 
     parts = selector.split("/")
     # A topology that is spelled out need not be a listed one, so build its cells.
@@ -111,7 +111,13 @@ def _named(selector: str) -> tuple[Cell, ...]:
                 parties if len(each) == len(topology.clients) else [],
             )
 
-    return tuple(select(dict.fromkeys(cells), [selector]))
+    # To hash a cell takes longer than to match it: only what is selected gets one.
+    return tuple(dict.fromkeys(select(cells, [selector])))
+
+
+@cache
+def _everything() -> tuple[Cell, ...]:
+    return tuple(cells_of("full"))
 
 
 def _vendors(part: str) -> list[str]:

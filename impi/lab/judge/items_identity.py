@@ -30,7 +30,7 @@ _SHELLS = ("python", "bash", "sh", "dash", "sshd", "env")
 def launcher(facts: Facts) -> Failed:
     """A launcher of the vendor, from the prefix of the mapped library, is above every rank.
 
-    With ``launcher=auto`` impirun is the process manager where it can be:
+    Where the cell leaves the choice to impirun, it is the process manager if it can be:
     then no launcher is there.
     """
     for rank in facts.seen.ranks:
@@ -80,7 +80,7 @@ def _prefix_is_unknown(
 def _is_managed(facts: Facts, rank: RankSeen) -> bool:
     """Whether impirun is the process manager of a rank's library: of MPICH's kind, on one node."""
 
-    if "launcher" not in facts.settings or rank.rank is None:
+    if facts.case.launcher(facts.settings) != "auto" or rank.rank is None:
         return False
 
     planned = facts.roster.ranks[rank.rank]

@@ -135,9 +135,13 @@ class Node(Protocol):
     address: str  # the numeric address on the lab's network
 
     def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str] = ...
+        self, argv: Sequence[str], *, env: Mapping[str, str] = ..., warm: bool = ...
     ) -> RunningCommand:
-        """Start a command, and return without waiting for it."""
+        """Start a command, and return without waiting for it.
+
+        ``warm``: ``python -m MODULE`` may be a fork of a process that has loaded it. Where the
+        backend has none, it is a fresh Python.
+        """
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file; None: there is no such file."""

@@ -123,14 +123,18 @@ def relay_argv(lab: Lab) -> list[str]:
     ]
 
 
-def server_environment(lab: Lab) -> dict[str, str]:
-    """Return the variables that the server needs on a node: where impi is."""
-    environment = lab.access.environment["server"]
+def python_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that a Python needs at its start, from those of a node."""
     return {
         name: environment[name]
         for name in ("HOME", "PATH", "PYTHONPATH", "LANG")
         if name in environment
     }
+
+
+def server_environment(lab: Lab) -> dict[str, str]:
+    """Return the variables that the server needs on a node: where impi is."""
+    return python_start(lab.access.environment["server"])
 
 
 def random_key() -> int:

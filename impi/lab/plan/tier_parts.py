@@ -74,8 +74,11 @@ _ALONE: Final = Pick(names=("p2p.sizes", "coll.all", "coll.sizes"))
 _HELLO: Final = Pick(names=("startup.hello",))
 # The case for collectives on which our clients agree; all others ask for those of chapter 4.
 _EXCHANGED: Final = Pick(names=("coll.exchanges",))
-# Cases for impirun as the process manager of a library, which is its default.
-_LAUNCHED: Final = Pick(names=("startup.hello", "coll.all"))
+# Cases for the program that starts a library's procs: each has the other one by default.
+_LAUNCHED: Final = {
+    "auto": Pick(names=("startup.hello",)),
+    "mpiexec": Pick(names=("coll.all",)),
+}
 # The case for --tls: captures show only that all is in TLS.
 _SEALED: Final = Pick(names=("p2p.ring",))
 # Cases for --hosts and --lazy: other channels than those of the dance.
@@ -145,7 +148,7 @@ def _table(
                 PAIR,
                 "auth=challenge,source=second",
             ),
-            Part(_LAUNCHED, tuple(itertools.pairwise(usual)), PAIR, "launcher=auto"),
+            *_launched(usual),
             Part(_SEALED, tuple(itertools.pairwise(usual))[-1:], PAIR, "auth=tls"),
         ),
         "pairs": (
@@ -202,11 +205,19 @@ def _variants(usual: Sequence[str]) -> tuple[Part, ...]:
         Part(_ROUTED, _unordered(usual), _WIDE, "connect=lazy"),
         Part(_HELLO, _unordered(usual), PAIR, "source=second"),
         Part(_HELLO, _unordered(usual), PAIR, "auth=challenge,source=second"),
-        Part(_LAUNCHED, tuple(itertools.pairwise(usual)), PAIR, "launcher=auto"),
+        *_launched(usual),
         Part(_SEALED, _unordered(usual), PAIR, "auth=tls"),
         # Beyond four clients collectives are trees (IMPI 4.10 to 4.16).
         Part(Pick(groups=("wide",), tags=("collective",)), six, _LINE),
         *_ways(usual),
+    )
+
+
+def _launched(usual: Sequence[str]) -> tuple[Part, ...]:
+    pairs = tuple(itertools.pairwise(usual))
+    return tuple(
+        Part(cases, pairs, PAIR, f"launcher={name}")
+        for name, cases in _LAUNCHED.items()
     )
 
 

@@ -72,8 +72,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         values={"one": ()},
     ),
     "launcher": Setting(
-        about="auto: impirun chooses the program that starts a library's procs; otherwise it is the library's mpiexec",
-        values={"auto": ("--launcher", "auto")},
+        about="auto: impirun chooses the program that starts a library's procs, as most cells let it do. mpiexec: "
+        "the library's own, as it is in cells about the start or the end of processes",
+        values={name: ("--launcher", name) for name in ("auto", "mpiexec")},
     ),
     "ip": Setting(
         about="6: nodes know each other by IPv6 addresses only. two: each node has a second address, on a network "

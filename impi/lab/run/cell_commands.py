@@ -18,6 +18,7 @@ from impi.lab.nodes.job_commands import SECRETS
 
 # Octets of a command's output that evidence keeps, from its end
 _MOST_SHOWN: Final = 20000
+_IMPIRUN: Final = ("-m", "impi.cli.impirun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,12 @@ class Started:
     node: str
     argv: tuple[str, ...]
     env: Mapping[str, str]  # with ``(key)`` for the authentication key
+    warm: bool = False  # whether it may be a fork of a process with the same modules
 
     @property
     def line(self) -> str:
-        return f"{self.node}$ {json.dumps(self.env)} {json.dumps(self.argv)}"
+        how = "  # warm" if self.warm else ""
+        return f"{self.node}$ {json.dumps(self.env)} {json.dumps(self.argv)}{how}"
 
 
 class PartOfOne:
@@ -106,9 +109,11 @@ class Commands:
 
     Args:
         key: the cell's secret, which no output may show.
+        warm: whether an impirun may be a fork of a process with the same modules.
     """
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, *, warm: bool = False) -> None:
+        self._warm = warm
         self.began = time.monotonic()
         self.started: list[Started] = []
         self._key = str(key)
@@ -123,10 +128,11 @@ class Commands:
         shown = {
             name: "(key)" if name in SECRETS else value for name, value in env.items()
         }
+        warm = self._warm and tuple(argv[1:3]) == _IMPIRUN
         self.started.append(
-            Started(who=who, node=node.name, argv=tuple(argv), env=shown)
+            Started(who=who, node=node.name, argv=tuple(argv), env=shown, warm=warm)
         )
-        self._running[who] = node.start(argv, env=env)
+        self._running[who] = node.start(argv, env=env, warm=warm)
 
     def add(self, who: Who, running: RunningCommand) -> None:
         self._running[who] = running

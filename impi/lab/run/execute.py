@@ -139,7 +139,9 @@ class _Attempt:
         )
         self.stop_asked, self.hurry = stop, hurry
         self.recipe = Recipe(prepared, cell, mutation)
-        self.commands = Commands(self.recipe.key)
+        self.commands = Commands(
+            self.recipe.key, warm=not cell.case.is_cold(cell.settings)
+        )
         self.found = Collection(prepared, cell, self.recipe, self.commands, hurry)
         self.fault: FaultDriver | None = None
         self.started = self.timed_out = False

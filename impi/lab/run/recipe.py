@@ -121,8 +121,11 @@ class Recipe:
         )
 
         vendor = manifest(lab.access.vendors[client])
-        if vendor.library.launcher == "hydra" and "launcher" not in settings:
-            # Above each rank the judge looks for the library's own mpiexec.
+        if (
+            vendor.library.launcher == "hydra"
+            and "launcher" not in settings
+            and cell.case.launcher(settings) == "mpiexec"
+        ):
             argv += ("--launcher", "mpiexec")
 
         if vendor.kind == "backed":

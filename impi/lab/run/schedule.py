@@ -1,16 +1,17 @@
 """Runs many cells: labs are opened, reused, discarded after a non-pass and always closed.
 
 :class:`Scheduler` groups cells by lab (vendors and topology) and gives the groups, longest first,
-to worker threads. A worker without a group takes half of the longest one that is under way. A
-worker has at most one lab (``_Bench``), runs the group's cells in it one after another with
+to worker threads. A worker without a group takes half of the longest one that is under way. There
+is one worker more than cells may run at once: it opens a lab while the others' cells run. A worker
+has at most one lab (``_Bench``), runs the group's cells in it one after another with
 :func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: until one
 passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and ``done`` report
 to the caller (``impilab run``), which writes results and shows progress.
 
-Invariants: two cells run at once only if their procs fit the cores, because MPI libraries spin
-while they wait; callbacks come from one thread at a time; a lab with a non-pass is never used
-again; every lab is closed or given to the user, also after Ctrl-C. A cell cut off by ``stop`` has
-no result.
+Invariants: at most ``jobs`` cells run at once, and two only if their procs fit the cores, because
+MPI libraries spin while they wait; callbacks come from one thread at a time; a lab with a non-pass
+is never used again; every lab is closed or given to the user, also after Ctrl-C. A cell cut off by
+``stop`` has no result.
 """
 
 from __future__ import annotations
@@ -212,8 +213,15 @@ class Care:
 class _Bench:
     """The one lab of a worker."""
 
-    def __init__(self, backend: Backend, run: str, care: Care) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        run: str,
+        care: Care,
+        unclosed: Callable[[ImpiError], None],
+    ) -> None:
         self._backend, self._run, self._care = backend, run, care
+        self._unclosed = unclosed  # called if a lab cannot be closed
         self.lab: Lab | None = None
         self._prepared: Prepared | None = None
         self._until = 0.0
@@ -252,10 +260,12 @@ class _Bench:
         return False
 
     def discard(self) -> None:
-        if self.lab is not None:
-            self.lab.close()
-
-        self.lab = self._prepared = None
+        lab, self.lab, self._prepared = self.lab, None, None
+        if lab is not None:
+            try:
+                lab.close()
+            except ImpiError as error:
+                self._unclosed(error)
 
 
 class _Queue:
@@ -274,10 +284,17 @@ class _Queue:
         self._shares = shares
         self._lock = threading.Lock()
 
-    def next_group(self) -> list[Cell] | None:
-        """Return a group not begun yet, or half of the longest one; None: nothing is left."""
+    def next_group(self, *, spare: bool = False) -> list[Cell] | None:
+        """Return a group not begun yet, or half of the longest one; None: nothing is left.
+
+        ``spare``: the caller is one more than cells run at once, so halves would gain nothing.
+        """
         with self._lock:
-            group = self._groups.pop(0) if self._groups else self._take_half()
+            if self._groups:
+                group = self._groups.pop(0)
+            else:
+                group = [] if spare else self._take_half()
+
             if group:
                 self._begun.append(group)
 
@@ -315,29 +332,37 @@ class _Queue:
 
 
 class _Cores:
-    """Limits how many procs run at once, because MPI libraries spin while they wait."""
+    """Limits how many cells and procs run at once, because MPI libraries spin while they wait."""
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, jobs: int) -> None:
         self.slots = slots
-        self._busy = 0
+        self._jobs = jobs
+        self._busy = self._cells = 0
         self._changed = threading.Condition()
 
     def take(self, procs: int, ending: Callable[[], bool]) -> bool:
         """Wait until this many procs fit; one cell alone always does. False: the run is ending."""
         with self._changed:
-            while self._busy and self._busy + procs > self.slots and not ending():
+            while not (self._fits(procs) or ending()):
                 self._changed.wait(_LOOK_S)
 
             if ending():
                 return False
 
             self._busy += procs
+            self._cells += 1
 
             return True
+
+    def _fits(self, procs: int) -> bool:
+        return not self._cells or (
+            self._cells < self._jobs and self._busy + procs <= self.slots
+        )
 
     def give(self, procs: int) -> None:
         with self._changed:
             self._busy -= procs
+            self._cells -= 1
             self._changed.notify_all()
 
 
@@ -375,7 +400,9 @@ class Scheduler:
         self._cut_off = cut_off
         # Callbacks come from one thread at a time.
         self._lock = threading.Lock()
-        self._cores = _Cores(slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0)))
+        self._cores = _Cores(
+            slots or _PROCS_PER_CORE * len(os.sched_getaffinity(0)), jobs
+        )
         self._failure: BaseException | None = None
         # set it to end the run soon: no new cell begins, running ones are looked at
         self.stop = threading.Event()
@@ -393,15 +420,18 @@ class Scheduler:
 
         Raises:
             BaseException: whatever ``began`` or ``done`` raised; all labs are closed by then.
+            ImpiError: all cells are over, and a lab could not be closed.
         """
 
         queue = _Queue(cells, shares=self._care.open is None)
 
         workers = [
             threading.Thread(
-                target=self._work, args=(queue, began, done), name=f"worker {i}"
+                target=self._work,
+                args=(queue, i >= self._jobs, began, done),
+                name=f"worker {i}",
             )
-            for i in range(min(self._jobs, len(cells)))
+            for i in range(min(self._jobs + (self._jobs > 1), len(cells)))
         ]
         for worker in workers:
             worker.start()
@@ -422,16 +452,29 @@ class Scheduler:
     # -- a worker
 
     def _work(
-        self, queue: _Queue, began: Callable[[Cell], None], done: Callable[[Done], None]
+        self,
+        queue: _Queue,
+        spare: bool,
+        began: Callable[[Cell], None],
+        done: Callable[[Done], None],
     ) -> None:
         try:
-            while not self._ending() and (group := queue.next_group()) is not None:
+            while not self._ending():
+                group = queue.next_group(spare=spare)
+                if group is None:
+                    return
+
                 self._run_group(queue, group, began, done)
         except BaseException as error:
             with self._lock:
                 self._failure = self._failure or error
 
             self.stop.set()
+
+    def _unclosed(self, error: ImpiError) -> None:
+        """Note that a lab could not be closed: that fails the run, and ends none of its cells."""
+        with self._lock:
+            self._failure = self._failure or error
 
     def _ending(self) -> bool:
         return self._enough or self.stop.is_set()
@@ -443,7 +486,7 @@ class Scheduler:
         began: Callable[[Cell], None],
         done: Callable[[Done], None],
     ) -> None:
-        bench = _Bench(self._backend, self._run, self._care)
+        bench = _Bench(self._backend, self._run, self._care, self._unclosed)
 
         timeouts: list[Done] = []
         try:
@@ -516,23 +559,45 @@ class Scheduler:
     ) -> Attempt | None:
         """Make one attempt as soon as its procs fit; None if the run was ended."""
 
+        if self._ending():
+            return None
+
+        with self._lock:
+            began(cell)
+
+        start = time.monotonic()
+        try:
+            # Beside the cells of other workers: that is mostly waiting for the backend.
+            prepared = bench.ready(cell)
+        except ImpiError as error:
+            verdict: Verdict = Verdict(
+                outcome="error", phase="up", blame="lab", reason=str(error)
+            )
+            return self._told(
+                Attempt(verdict=verdict, seconds=time.monotonic() - start), cell
+            )
+
+        opened_s = time.monotonic() - start
         if not self._cores.take(cell.roster.size, self._ending):
             return None
 
         start = time.monotonic()
         try:
-            with self._lock:
-                began(cell)
-
-            verdict, seen = self._run_once(bench, cell)
+            verdict, seen = self._run_once(prepared, cell)
         finally:
             self._cores.give(cell.roster.size)
 
-        lab = bench.lab.access.lab if bench.lab is not None else ""
-
         attempt = Attempt(
-            verdict=verdict, seconds=time.monotonic() - start, seen=seen, lab=lab
+            verdict=verdict,
+            seconds=opened_s + time.monotonic() - start,
+            seen=seen,
+            lab=prepared.lab.access.lab,
         )
+        return self._told(attempt, cell)
+
+    def _told(self, attempt: Attempt, cell: Cell) -> Attempt | None:
+        """Return the attempt, unless the end of the run may have made it fail."""
+        verdict = attempt.verdict
         if self.stop.is_set() and verdict.outcome != "pass":
             if not self.hurry.is_set():
                 # An interrupt may have made it fail: what was seen is kept, and no verdict is.
@@ -543,14 +608,7 @@ class Scheduler:
 
         return attempt
 
-    def _run_once(self, bench: _Bench, cell: Cell) -> tuple[Verdict, Seen | None]:
-        try:
-            prepared = bench.ready(cell)
-        except ImpiError as error:
-            return Verdict(
-                outcome="error", phase="up", blame="lab", reason=str(error)
-            ), None
-
+    def _run_once(self, prepared: Prepared, cell: Cell) -> tuple[Verdict, Seen]:
         # A cell with more procs than there is room for runs that much slower.
         limits = self._limits.scaled(max(1.0, cell.roster.size / self._cores.slots))
         seen = run_cell(prepared, cell, limits, self.stop, self._mutation, self.hurry)

@@ -27,7 +27,7 @@ from functools import partial
 from types import FrameType, ModuleType
 from typing import Final, NoReturn, TextIO
 
-from impi.launch.start import shown_process
+from impi.base.remote import shown_process
 
 ANEW: Final = ("sitecustomize", "__main__")
 """Modules that a fork loads anew."""

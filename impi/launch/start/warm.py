@@ -24,8 +24,9 @@ from importlib.machinery import all_suffixes
 from typing import Final
 
 from impi.base.manifests import named_in
+from impi.base.remote import shown_process
 from impi.base.variables import HANDLES_FROM
-from impi.launch.start import as_fresh, shown_process
+from impi.launch.start import as_fresh
 from impi.launch.start.program import HOOK
 
 # Prefixes of variables that are read only at a start: by Python, the loader and the C library, and

@@ -10,13 +10,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from impi.base.errors import LaunchError
 from impi.base.remote import starter
 from impi.base.remote.commands import bootstrap, this_machine
-from impi.base.remote.starter_lines import NOTHING
+from impi.base.remote.starter_lines import NOTHING, unpack
 from impi.base.remote.supervised import Supervised
 
 DEADLINE_S = 30.0
@@ -139,3 +140,85 @@ def test_closing_needs_no_fork_server_that_reads() -> None:
         os.kill(server, signal.SIGCONT)
         writer.join()
     assert command.wait(DEADLINE_S).code == -signal.SIGTERM
+
+
+WARMED = """
+import os, sys
+from pathlib import Path
+from typing import Any
+loaded = []
+def warm_up():
+    loaded.append(os.getpid())
+def main(argv):
+    from impi.base.remote import starter
+    print(argv, bool(loaded) and loaded[0] != os.getpid(), sys.orig_argv[1:], starter.__file__)
+    print(Path("/proc/self/cmdline").read_bytes().split(b"\\0")[1:-1], os.environ["OF"])
+    return 3
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
+"""
+
+
+def ask_for_one(argv: list[str], first: bytes, folder: Path, command: list[str]) -> Any:
+    """Return the reports of one command by a fork server, up to the last one."""
+    spec = {
+        "argv": command,
+        "procs": {"0": {}},
+        "env": {"OF": "the command"},
+        "only": False,
+        "cwd": "",
+        "stdin": None,
+        "fed": None,
+        "grace_s": 1.0,
+        "settle_s": 0.0,
+        "silence_s": None,
+        "leaves": NOTHING,
+    }
+    path = f"{folder}:{Path(starter.__file__).parents[3]}"
+    with subprocess.Popen(
+        argv,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**ENV, "PYTHONPATH": path, "OF": "the fork server"},
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(first + b"1 " + json.dumps(spec).encode() + b"\n")
+        server.stdin.flush()
+        lines = [*iter(server.stdout.readline, b"1 \n")]
+        server.stdin.close()
+    return [json.loads(line.partition(b" ")[2]) for line in lines]
+
+
+def said(reports: Any) -> str:
+    return b"".join(unpack(r["stdout"]) for r in reports if "stdout" in r).decode()
+
+
+def test_a_command_is_a_fork_of_a_process_that_has_loaded_its_module(
+    tmp_path: Path,
+) -> None:
+    """It shows its own words, and has the node's modules: ours only supervise it."""
+    (tmp_path / "warmed.py").write_text(WARMED)
+    command = [sys.executable, "-m", "warmed", "one", "two"]
+    warm = ask_for_one(*bootstrap(sys.executable, "warmed"), tmp_path, command)
+    first, second = said(warm).splitlines()
+    assert first == f"['one', 'two'] True {command[1:3]} {starter.__file__}"
+    words = [word.encode() for word in command[1:]]
+    assert second == f"{words} the command"
+    assert [report["exit"] for report in warm if "exit" in report] == [3]
+
+
+def test_a_module_that_cannot_be_loaded_fails_in_the_command_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "warmed.py").write_text(WARMED + "\nraise OSError('no')\n")
+    command = [sys.executable, "-m", "warmed"]
+    reports = ask_for_one(*bootstrap(sys.executable, "warmed"), tmp_path, command)
+    assert [report["exit"] for report in reports if "exit" in report] == [3]
+
+
+def test_other_commands_of_a_warm_fork_server_are_fresh(tmp_path: Path) -> None:
+    (tmp_path / "warmed.py").write_text(WARMED)
+    command = [sys.executable, "-c", "import sys; print('warmed' in sys.modules)"]
+    reports = ask_for_one(*bootstrap(sys.executable, "warmed"), tmp_path, command)
+    assert said(reports) == "False\n"

@@ -150,14 +150,24 @@ def under_nothing(job: Job) -> None:
         job.identity[rank]["ancestors"] = ["/usr/bin/python3", "/usr/bin/bash"]
 
 
+def under_its_own(job: Job) -> None:
+    for rank in (0, 1):
+        job.identity[rank]["ancestors"] = ["/usr/bin/python3", "/opt/mpich/bin/mpiexec"]
+
+
 def test_with_impirun_as_the_manager_of_mpich_no_mpiexec_is_above_its_ranks():
-    assert run(under_nothing, variant="launcher=auto").outcome == "pass"
-    for topology, tweak, blame in (
-        ("1x2+1x2", lambda _job: None, "client 0 (mpich) rank 0"),
+    # By default impirun chooses; a cell may also ask for either one.
+    for variant in ("", "launcher=auto"):
+        assert run(under_nothing, variant=variant).outcome == "pass"
+
+    assert run(under_its_own, variant="launcher=mpiexec").outcome == "pass"
+    for topology, variant, tweak, blame in (
+        ("1x2+1x2", "", under_its_own, "client 0 (mpich) rank 0"),
+        ("1x2+1x2", "launcher=mpiexec", under_nothing, "client 0 (mpich) rank 0"),
         # Hydra manages several nodes
-        ("2x1+1x2", under_nothing, "client 0 (mpich) rank 0"),
+        ("2x1+1x2", "", under_nothing, "client 0 (mpich) rank 0"),
     ):
-        verdict = run(tweak, topology=topology, variant="launcher=auto")
+        verdict = run(tweak, topology=topology, variant=variant)
         assert (
             verdict.culprit is not None and verdict.culprit.name == "identity.launcher"
         )

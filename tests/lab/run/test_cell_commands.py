@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from forge import FakeBackend, FakeCommand
 
 from impi.base.remote.supervised import Completed
+from impi.lab.cases import CASES
 from impi.lab.nodes.topology import parse_topology
+from impi.lab.plan.variant import parse_variant
 from impi.lab.run.cell_commands import RELAY, SERVER, Commands, impirun, witness
 
 KEY = 1234567890123456789
@@ -52,6 +55,53 @@ def test_what_is_started_is_noted_without_its_secrets() -> None:
     assert (
         started.line == 'c0n0$ {"IMPI_AUTH_KEY": "(key)", "PATH": "/bin"} ["run", "it"]'
     )
+
+
+class Node:
+    """Notes what may be a fork of a warm process."""
+
+    name = "c0n0"
+
+    def __init__(self) -> None:
+        self.warm: list[bool] = []
+
+    def start(self, argv: Any, *, env: Any, warm: bool) -> FakeCommand:
+        self.warm.append(warm)
+        return FakeCommand(done())
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_only_an_impirun_is_a_fork_of_a_warm_process_and_the_line_says_so(
+    warm: bool,
+) -> None:
+    node: Any = Node()
+    commands = Commands(KEY, warm=warm)
+    commands.start(impirun(0), node, ["python", "-m", "impi.cli.impirun", "-v"], {})
+    commands.start(witness("c0n0"), node, ["python", "-I", "-S", "witness.py"], {})
+    commands.start(impirun(1), node, ["/bin/sh", "client", "1"], {})
+    assert node.warm == [warm, False, False]
+    told = [started.line.endswith("  # warm") for started in commands.started]
+    assert told == node.warm
+
+
+@pytest.mark.parametrize(
+    ("cell", "cold"),
+    [
+        ("p2p.ring/mpich+pure/1x2+1x2", False),
+        ("startup.key/mpich+pure/1x2+1x2/auth=key", False),
+        ("startup.hello/mpich+pure/1x2+1x2", True),
+        ("shutdown.abort/mpich+pure/1x2+1x2", True),
+        ("later.spawn/mpich+pure/1x2+1x2", True),
+        ("coll.all/mpich+pure/1x2+1x2/launcher=mpiexec", True),
+        ("startup.hello/mpich+pure/1x2+1x2/auth=key,start=one", True),
+    ],
+)
+def test_cells_about_the_start_and_the_end_of_processes_are_cold(
+    cell: str, cold: bool
+) -> None:
+    name, _, _, *variant = cell.split("/")
+    settings = parse_variant("".join(variant))
+    assert CASES[name].is_cold(settings) == cold
 
 
 def test_a_command_that_was_ended_by_us_has_no_code() -> None:

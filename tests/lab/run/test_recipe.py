@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from forge import FakeBackend
 
 from impi.lab.cases.own import OwnProgram
@@ -90,13 +91,28 @@ def test_ranks_read_the_plan_and_where_the_others_are() -> None:
     assert plans["c1n0"]["nonce"] == made.nonce
 
 
-def test_ranks_of_mpich_stand_under_its_mpiexec_unless_a_cell_says_otherwise() -> None:
-    asked = [
-        recipe(f"p2p.ring/mpich+pure/1x2+1x2{variant}").client(0)[0]
-        for variant in ("", "/launcher=auto")
-    ]
-    assert [argv[argv.index("--launcher") + 1] for argv in asked] == ["mpiexec", "auto"]
-    assert "--launcher" not in recipe("p2p.ring/mpich+pure/1x2+1x2").client(1)[0]
+@pytest.mark.parametrize(
+    ("cell", "launcher"),
+    [
+        ("p2p.ring/mpich+pure/1x2+1x2", ""),
+        ("p2p.ring/mpich+pure/1x2+1x2/launcher=mpiexec", "mpiexec"),
+        ("startup.key/mpich+pure/1x2+1x2/auth=key", ""),
+        # about processes: the library's own launcher, unless the cell says otherwise
+        ("startup.hello/mpich+pure/1x2+1x2", "mpiexec"),
+        ("startup.hello/mpich+pure/1x2+1x2/launcher=auto", "auto"),
+        ("failure.kill-rank/mpich+pure/1x2+1x2", "mpiexec"),
+        # compiled programs, which are forks of nothing
+        ("p2p.ring/mpich+pure/1x2+1x2/abi=mpich", "mpiexec"),
+    ],
+)
+def test_impirun_chooses_the_launcher_where_processes_are_not_the_matter(
+    cell: str, launcher: str
+) -> None:
+    made = recipe(cell)
+    argv, _ = made.client(0)
+    assert argv.count("--launcher") == bool(launcher)
+    assert not launcher or argv[argv.index("--launcher") + 1] == launcher
+    assert "launcher=" in cell or "--launcher" not in made.client(1)[0]
 
 
 def test_one_command_is_server_and_clients() -> None:

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 from forge import FakeBackend, Job
 
+from impi.base.errors import LabError
 from impi.lab.cases import CASES
 from impi.lab.nodes.interface import Terms
 from impi.lab.nodes.topology import parse_topology
@@ -176,6 +177,69 @@ def test_the_slots_bound_what_runs_at_once():
         "begin",
         "end",
     ] * len(what)
+
+
+def test_the_next_lab_is_opened_while_the_cells_of_others_run():
+    third_is_open, at_once, most = threading.Event(), [], []
+
+    class Backend(FakeBackend):
+        def open(self, *args, **named):
+            lab = super().open(*args, **named)
+            if self.log.count("open") == 3:
+                third_is_open.set()
+            return lab
+
+    def first_cells_wait(job: Job) -> None:
+        at_once.append(job)
+        most.append(len(at_once))
+        assert third_is_open.wait(30)
+        at_once.pop()
+
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    results = run(Backend(tweak=first_cells_wait), what, jobs=2)
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
+    assert max(most) <= 2
+
+
+def test_a_lab_that_cannot_be_closed_ends_no_other_cell():
+    class Backend(FakeBackend):
+        def open(self, *args, **named):
+            lab = super().open(*args, **named)
+            close, first = lab.close, self.log.count("open") == 1
+
+            def stuck():
+                close()
+                if first:
+                    raise LabError("its network has active endpoints")
+
+            lab.close = stuck  # type: ignore[method-assign]
+            return lab
+
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    results: list[Done] = []
+    scheduler = Scheduler(Backend(), "r", limits=LIMITS)
+    with pytest.raises(LabError, match="active endpoints"):
+        scheduler.run(what, lambda cell: None, results.append)
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
+
+
+def test_one_job_has_one_lab_at_a_time():
+    backend = FakeBackend()
+    what = [
+        c
+        for v in ("pure", "mpich", "openmpi")
+        for c in cells("p2p.ring", vendors=(v, v))
+    ]
+    run(backend, what, jobs=1)
+    assert backend.log == ["open", "begin", "end", "close"] * 3
 
 
 def test_stop_ends_the_run_and_closes_the_labs():

@@ -73,6 +73,7 @@ from impi.lab.nodes import (
     node_prefix,
 )
 from impi.lab.nodes.container_node import HOME, SOURCES, SSH_PORT, UID, USER
+from impi.lab.nodes.job_commands import python_start
 
 __all__ = ["LABEL", "DockerLab", "LabPlan"]
 
@@ -86,7 +87,7 @@ _TIMER: Final = ("/usr/bin/timeout", "-k", "5")
 # Processes of the lab itself: the sweep for leftovers must not report them.
 _SPARED: Final = (
     *("sshd:", "/usr/sbin/sshd", "sshd ", "/sbin/docker-init", _TIMER[0]),
-    f"{_PYTHON} -I -S -c import os",
+    *(f"{_PYTHON} {options}-c import os, sys, types" for options in ("-I -S ", "")),
 )
 
 
@@ -348,6 +349,9 @@ class DockerLab:
             python=_PYTHON,
             user=USER,
         )
+        for name, node in self._nodes.items():
+            node.warm = python_start(self.access.environment[name])
+
         self.network = LinkSidecars(
             self._client, self.access.nodes, self.access.expires
         )

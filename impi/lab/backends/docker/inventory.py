@@ -11,6 +11,7 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 
 from impi.base.errors import LabError
+from impi.base.remote.patience import Patience
 from impi.lab.backends.docker.engine import engine_fault, ignore_missing
 from impi.lab.backends.lifecycle.lab_labels import LABEL, labs_of, ours
 from impi.lab.backends.nodes import in_parallel
@@ -143,14 +144,14 @@ def _wait_gone(container: Container) -> None:
 
 def when_free(remove: Callable[[], object], patience_s: float = _FREE_S) -> None:
     """Remove a network or volume as soon as the last container has let go of it."""
-    deadline = time.monotonic() + patience_s
+    patience = Patience(patience_s, 1)
     while True:
         try:
             remove()
         except NotFound:
             pass
         except APIError as error:
-            if error.status_code not in _BUSY or time.monotonic() > deadline:
+            if error.status_code not in _BUSY or patience.ended():
                 raise
 
             time.sleep(_TURN_S)

@@ -339,7 +339,8 @@ class LinkSidecars:
         try:
             answer: dict[str, Any] = json.loads(text)
         except ValueError:
-            answer = {"error": text.splitlines()[-1] if text else "it says nothing"}
+            silent = f"it says nothing, and ends with {done.exit_code}"
+            answer = {"error": text.splitlines()[-1] if text else silent}
 
         if "error" in answer:
             raise LabError(

@@ -30,9 +30,13 @@ class LoopbackNode:
         self._made: set[Path] = set()
 
     def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> RunningCommand:
-        """Start a command under a starter, without the environment of this process."""
+        """Start a command under a starter, without the environment of this process; never warm."""
         with lab_fault(self.name):
             mine = {**self._env, **(env or {}), MARK: self._env[MARK]}
             return Command(

@@ -130,9 +130,13 @@ class _HostNode(SshNode):
         super().__init__(name, access, reached.connection, fate)
 
     def start(
-        self, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        warm: bool = False,
     ) -> RunningCommand:
-        return super().start(argv, env={**(env or {}), **self._own})
+        return super().start(argv, env={**(env or {}), **self._own}, warm=warm)
 
 
 class SshLab:

@@ -108,6 +108,25 @@ def test_a_sweep_finds_processes_segments_and_listeners(lab: Lab) -> None:
     assert lab.residue() == []
 
 
+def test_a_warm_impirun_is_as_a_fresh_one_and_no_secret_of_the_sweep(lab: Lab) -> None:
+    node = lab.clients[1][0]
+    env = {**lab.access.environment["c1n0"], "IMPI_AUTH_NONE": "1"}
+    impirun = [lab.access.python, "-m", "impi.cli.impirun"]
+    warm, cold = (
+        node.start([*impirun, "--version"], env=env, warm=warm).wait(DEADLINE_S)
+        for warm in (True, False)
+    )
+    assert (warm.code, warm.stdout) == (cold.code, cold.stdout)
+    assert warm.code == 0
+    assert lab.residue() == []  # the process that is forked is the lab's own
+    server = node.start([*impirun, "-server", "2"], env=env, warm=True)
+    first_line(server)
+    shown = " ".join([*impirun, "-server", "2"])
+    assert f"c1n0: process {server.pid} {shown}" in lab.residue()
+    server.stop()
+    assert lab.residue() == []
+
+
 def test_a_dead_node_is_the_labs_fault(backend: DockerBackend) -> None:
     lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="test")
     try:

@@ -6,8 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from impi.base.remote import processes
-from impi.launch.start import shown_process
+from impi.base.remote import processes, shown_process
 
 ARGV = ["/usr/bin/a-program-of-a-long-name", "--text", "", "\udcff", "x" * 5000]
 ENV = {"IMPI_ONE": "1", "TWO": "2=3"}
