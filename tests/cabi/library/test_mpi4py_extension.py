@@ -134,6 +134,45 @@ def test_an_abort_by_mpich_is_told_once(adder, run_job):
     assert "without MPI_Finalize" not in failing.err, failing.err
 
 
+HOLDS = """
+import ctypes, errno, sys, time
+from mpi4py import MPI
+held = ctypes.PyDLL(sys.argv[1])
+begin = time.process_time()
+while time.process_time() < begin + 0.2:
+    pass
+assert held.hold(int(sys.argv[2])) == errno.ETIMEDOUT
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.vendor("mpich")
+@pytest.mark.parametrize(("seconds", "is_told"), [(14, True), (3, False)])
+def test_an_extension_that_waits_with_pythons_lock_is_told(
+    run_job, tmp_path, seconds, is_told
+):
+    """Its thread waits in MPI for the lock: nothing but this sentence would ever be seen."""
+    prefix, made = ROOT / ".mpi" / "mpich", tmp_path / "held.so"
+    command = ["cc", "-shared", "-fPIC", f"-I{prefix}/include", "-o", str(made)]
+    command += [str(PROGRAMS / "held.c"), f"-L{prefix}/lib", "-lmpi"]
+    subprocess.run(command, check=True)
+    mpi4py_extension.extension("mpich", sys.executable, os.environ, print)
+    (tmp_path / "holds.py").write_text(HOLDS)
+    done = run_job(
+        [str(tmp_path / "holds.py"), str(made), str(seconds)],
+        ["pure:1", "pure:1"],
+        environ={"IMPI_HANDLES": "mpich"},
+    )
+    assert done.codes == [0, 0, 0], done
+    for client in done.clients:
+        assert (
+            "a thread holds Python's lock and has waited for 10 s" in client.err
+        ) == is_told
+        assert client.err.count("SCOTCH_PTHREAD_NUMBER") == is_told
+
+
 def test_without_the_switch_the_error_names_it(adder, run_job):
     done = run_job([PROGRAM], ["pure:1"], environ=adder("mpich"))
     assert done.clients[0].code == 1
