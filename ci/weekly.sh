@@ -15,6 +15,8 @@ run --tier versions
 run --tier natives
 run --tier net
 run --tier faults
+# One command starts all clients on one machine: cells of loopback alone.
+part .venv/bin/impilab run --backend local --tier faults 'faults.phases/*/*/*start=one*'
 run --tier soak --jobs 1
 run '@smoke/*/1x2+1x2' --with pure@s390x
 run '@smoke/*/1x2+1x2' --with pure@arm64
