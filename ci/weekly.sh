@@ -27,6 +27,7 @@ part .venv/bin/python ci/clauses.py
 part ci/pythons.sh
 part .venv/bin/python tests/mutants
 part .venv/bin/python tests/planted
+part ci/axes.sh
 mkdir -p build
 part .venv/bin/impi bench --json build/bench.json
 part .venv/bin/impi bench compare build/bench.json # beside the last release
