@@ -72,8 +72,6 @@ _DATA: Final = ("p2p.ring", "p2p.types", "coll.all", "coll.sizes")
 _ALONE: Final = Pick(names=("p2p.sizes", "coll.all", "coll.sizes"))
 # the case for who may connect: each rank sends to each other rank
 _HELLO: Final = Pick(names=("startup.hello",))
-# The case for a program in C that writes to a connection whose other end is closed
-_BROKEN: Final = Pick(names=("shutdown.broken",))
 # The case for collectives on which our clients agree; all others ask for those of chapter 4.
 _EXCHANGED: Final = Pick(names=("coll.exchanges",))
 # Cases for impirun as the process manager of a library, which is its default.
@@ -213,19 +211,13 @@ def _variants(usual: Sequence[str]) -> tuple[Part, ...]:
 
 
 def _ways(usual: Sequence[str]) -> tuple[Part, ...]:
-    """Return each way to start a compiled program: over pure, and between two libraries.
-
-    Over pure a compiled program writes behind a peer's end, too.
-    """
-    found = (_unordered(usual)[0], _unordered(usual)[-1])
-    pairs = tuple(pair for pair in found if pair[-1] in ABIS)
-    return (
-        *(
-            Part(_HELLO, (pair,), PAIR, f"abi={pair[-1]},behind={way}")
-            for pair in pairs
-            for way in WAYS
-        ),
-        *(Part(_BROKEN, (pair,), PAIR, f"abi={pair[-1]}") for pair in pairs[:1]),
+    """Return each way to start a compiled program: over pure, and between two libraries."""
+    pairs = (_unordered(usual)[0], _unordered(usual)[-1])
+    return tuple(
+        Part(_HELLO, (pair,), PAIR, f"abi={pair[-1]},behind={way}")
+        for pair in pairs
+        if pair[-1] in ABIS
+        for way in WAYS
     )
 
 

@@ -206,7 +206,7 @@ def test_a_native_vendor_has_a_tier_of_its_own_and_runs_cases_with_a_program_in_
     backend = FakeBackend()
     backend.name = "docker"
     plan = make_plan(tier, backend)
-    # One waits for a connection of the rank, and one needs impi's library for the standard ABI.
+    # They need impi's library for the standard ABI.
     others = {"shutdown.broken", "startup.unloaded"}
     twins = {case.name for case in CASES.values() if case.twin} - others
     assert {cell.case.name for cell in plan.cells} == twins

@@ -191,6 +191,7 @@ JOB_CASES: Final = (
         ("shutdown", "failure"),
         1,
         lambda roster, _nonce: barrier(roster, count=2),
+        variants=("abi=standard",),  # Python ignores the signal
         ends=_cut_off(3),
     ),
     Case(
