@@ -137,7 +137,7 @@ class Ends:
     # Whether the job is cut off: every impirun must fail by itself, and no FINI is due
     abrupt: bool = False
     # The server must refuse this client, for :attr:`why`; the job never begins. If it is
-    # abrupt, too, nobody refuses: all commands must fail, and say why.
+    # abrupt, too, the server refuses none: all commands must fail, and say why.
     refused: int | None = None
     why: str = ""
     # Every client's impirun must fail, and the server must name one of them and fail

@@ -18,7 +18,7 @@ def is_broken() -> bool:
                 if mine.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO) == _CLOSE_WAIT:
                     return True
         except OSError:
-            continue  # it is no connection
+            continue  # a file, or closed by now
 
     return False
 

@@ -286,7 +286,7 @@ def test_a_plan_without_selectors_is_the_tier():
 
 
 def test_each_fault_of_a_process_is_tried_with_one_command_too():
-    """Where that has no meaning the plan says so, and leaves nothing out without a word."""
+    """The plan says so, where that has no meaning."""
     every = cells_of("faults")
     by_one = {c.variant for c in every if "start=one" in c.variant and "@" in c.variant}
     by_parts = {

@@ -106,7 +106,7 @@ class _SlotRoute(QueuedRoute):
 
 
 def _route(engine: Engine, context: Context, rank: int) -> Route:
-    assert isinstance(context, LcoContext), "it is no LCO"
+    assert isinstance(context, LcoContext), "only an LCO has slots"
     return _SlotRoute(engine, context, rank)
 
 
@@ -136,7 +136,7 @@ class LcoState(Communicator):
     def lco_context(self) -> LcoContext:
         """The context; Exception ERR_COMM: the LCO is freed."""
         context = self.live()
-        assert isinstance(context, LcoContext), "it is no LCO"
+        assert isinstance(context, LcoContext), "only an LCO has slots"
 
         return context
 
