@@ -15,6 +15,8 @@ run --tier versions
 run --tier natives
 run --tier net
 run --tier faults
+# One command starts all clients on one machine: cells of loopback alone.
+part .venv/bin/impilab run --backend local --tier faults 'faults.phases/*/*/*start=one*'
 run --tier soak --jobs 1
 run '@smoke/*/1x2+1x2' --with pure@s390x
 run '@smoke/*/1x2+1x2' --with pure@arm64
@@ -25,6 +27,7 @@ part .venv/bin/python ci/clauses.py
 part ci/pythons.sh
 part .venv/bin/python tests/mutants
 part .venv/bin/python tests/planted
+part ci/axes.sh
 mkdir -p build
 part .venv/bin/impi bench --json build/bench.json
 part .venv/bin/impi bench compare build/bench.json # beside the last release

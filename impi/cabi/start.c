@@ -150,6 +150,67 @@ static void impi_die(const char *why)
 
 static void impi_stay(int signal) { (void)signal; }
 
+/* ---- Python's lock in the hands of an extension that waits
+
+   A library under an extension may call MPI in a thread of its own, and the extension may wait for that
+   thread without giving the lock away: both wait for ever. A call costs nothing for this: one thread takes
+   the lock now and then, and another one sees that it does not get it while the process computes nothing.
+   Only the two together tell, because an extension may compute for hours with the lock. */
+
+#define IMPI_HELD_S 10
+static unsigned impi_turns;
+
+static void *impi_take_turns(void *nothing)
+{
+    while (impi_state < 2) {
+        PyGILState_STATE lock = PyGILState_Ensure();
+        __atomic_fetch_add(&impi_turns, 1, __ATOMIC_RELAXED);
+        PyGILState_Release(lock);
+        sleep(2);
+    }
+    return nothing;
+}
+
+static double impi_computed(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void *impi_watch_lock(void *nothing)
+{
+    static const char told[] =
+        "impi: a thread holds Python's lock and has waited for 10 s: if it waits for another thread that calls MPI, "
+        "neither goes on; give the library under the extension module one thread, such as SCOTCH_PTHREAD_NUMBER=1\n";
+    /* Each second counts by itself: one that a stopped process sleeps for long is one. */
+    for (int still = 0; still < IMPI_HELD_S;) {
+        unsigned turns = __atomic_load_n(&impi_turns, __ATOMIC_RELAXED);
+        double computed = impi_computed();
+        sleep(1);
+        if (impi_state > 1) return nothing;
+        int goes_on = __atomic_load_n(&impi_turns, __ATOMIC_RELAXED) != turns || impi_computed() - computed > 0.01;
+        still = goes_on ? 0 : still + 1;
+    }
+    return write(2, told, sizeof told - 1) < 0 ? nothing : NULL;
+}
+
+static void impi_watch(void)
+{
+    sigset_t every, before;
+    pthread_attr_t detached;
+    pthread_t thread;
+    /* Signals of the program come to threads of the program. */
+    sigfillset(&every);
+    pthread_sigmask(SIG_BLOCK, &every, &before);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    pthread_create(&thread, &detached, impi_take_turns, NULL);
+    pthread_create(&thread, &detached, impi_watch_lock, NULL);
+    pthread_attr_destroy(&detached);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void impi_begin(void)
 {
     /* Programs that this rank starts are not procs, and must not have our library. It goes from the
@@ -164,6 +225,7 @@ static void impi_begin(void)
             impi_die("the program has started another one than " IMPI_PYTHON ", which is of the series " IMPI_PYTHON_SERIES);
         PyRun_SimpleString(IMPI_FOLDERS);
         PyGILState_Release(lock);
+        impi_watch();
     } else {
         const char *python = getenv("IMPI_PYTHON");
         PyConfig config;

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -86,12 +87,13 @@ def run_all(
     limit_s: float,
     jobs: int,
     without: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> list[Ran]:
     """Every module on every layout, ``jobs`` at a time, but for tests that match a pattern."""
     cells = [(module, layout) for layout in layouts for module in modules]
 
     def one(cell: tuple[str, Layout]) -> Ran:
-        ran = run_module(suite, *cell, limit_s, without)
+        ran = run_module(suite, *cell, limit_s, without, options)
         print(
             f"  {ran.layout.name}  {ran.module}  {ran.seconds:.0f} s {ran.trouble}",
             file=sys.stderr,
@@ -211,6 +213,12 @@ def main() -> int:
         help="mpi4py itself over our library of this ABI, beside impi.MPI",
     )
     parser.add_argument(
+        "--options",
+        default="",
+        metavar="WORDS",
+        help="options of each client, as in --options='--hosts client'",
+    )
+    parser.add_argument(
         "--endpoints",
         type=int,
         help="number of ranks in each process; only tests of messages run",
@@ -229,7 +237,8 @@ def main() -> int:
         )
     gaps: list[Gap] = read_gaps(GAPS)
     layouts = [Layout(name) for name in args.layout or LAYOUTS]
-    ours = run_all(suite, modules, layouts, args.limit, args.jobs)
+    options = shlex.split(args.options)
+    ours = run_all(suite, modules, layouts, args.limit, args.jobs, options=options)
     # A module that is a gap as a whole needs no measure; some cannot even run everywhere.
     measured = [
         module

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,8 +82,12 @@ def run_module(
     layout: Layout,
     limit_s: float,
     without: Sequence[str] = (),
+    options: Sequence[str] = (),
 ) -> Ran:
-    """Run it without tests that match a pattern; every process has ended on return."""
+    """Run it without tests that match a pattern; every process has ended on return.
+
+    ``options``: more of each client, such as ``--lazy``; the server gets ``--tls`` as well.
+    """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
         patterns = [
@@ -96,6 +100,10 @@ def run_module(
         )
         argv = [*program, str(suite), module, folder, *patterns]
         commands = [own_command(layout, argv)] if layout.own else None
+        # A session of TLS is bound to the secret of the job.
+        secret = (
+            {"IMPI_AUTH_SECRET": os.urandom(16).hex()} if "--tls" in options else {}
+        )
         processes: list[subprocess.Popen[str]] = []
         codes: list[int | None] = []
         tail = ""
@@ -108,12 +116,17 @@ def run_module(
                         str(len(layout.clients)),
                         "--interface",
                         "127.0.0.1",
-                    ]
+                        *(word for word in options if word == "--tls"),
+                    ],
+                    secret,
                 )
                 processes.append(server)
                 assert server.stdout is not None
                 where = server.stdout.readline().strip()
-                more = ["--handles", layout.handles] if layout.handles else []
+                more = [
+                    *(("--handles", layout.handles) if layout.handles else ()),
+                    *options,
+                ]
                 commands = [
                     (
                         [
@@ -128,7 +141,7 @@ def run_module(
                             *more,
                             *argv,
                         ],
-                        {},
+                        secret,
                     )
                     for i, (vendor, n) in enumerate(layout.clients)
                 ]
@@ -213,6 +226,12 @@ def _impirun() -> list[str]:
     return [sys.executable, "-m", "impi.cli.impirun"]
 
 
+def _environment(more: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's variables and more; without a secret, those of a job without one."""
+    without = {} if "IMPI_AUTH_SECRET" in more else {"IMPI_AUTH_NONE": "1"}
+    return {**os.environ, **without, **more}
+
+
 def _start(
     argv: Sequence[str], environ: dict[str, str] | None = None
 ) -> subprocess.Popen[str]:
@@ -223,5 +242,5 @@ def _start(
         stderr=subprocess.STDOUT,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "IMPI_AUTH_NONE": "1", **(environ or {})},
+        env=_environment(environ or {}),
     )

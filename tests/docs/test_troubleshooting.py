@@ -28,6 +28,9 @@ def texts() -> list[str]:
                     for part in node.values
                 )
                 found.append("".join(parts))
+    # Adjacent strings of C are one.
+    for path in sorted((TOP / "impi" / "cabi").glob("*.c")):
+        found.append(re.sub(r'"\s*"', "", path.read_text("utf-8")))
     return found
 
 

@@ -206,9 +206,18 @@ class Job:
             sent = replace(crossing, payload=crossing.form) if native else crossing
             job.messages += [sent] * crossing.count
         job.meetings = [*case.meetings(roster, nonce)]
-        if ends.refused is not None:
+        if ends.refused is not None and ends.abrupt:
+            job.cannot_begin(ends.codes[0], ends.why)
+        elif ends.refused is not None:
             job.refuse(ends.refused, ends.why)
         return job
+
+    def cannot_begin(self, code: int, why: str) -> None:
+        """Nothing begins: all commands end with that code, and say why."""
+        ended = Completed(argv=(), code=code, stdout=b"", stderr=why.encode())
+        self.server, self.clients = ended, [ended] * self.roster.nclients
+        self.startup_said = {c: [] for c in range(self.roster.nclients)}
+        self.messages = []
 
     def refuse(self, refused: int, why: str) -> None:
         """Nothing begins: one client is cut off, and all others wait for it."""

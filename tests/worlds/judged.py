@@ -42,9 +42,9 @@ def lacking(case, *, topology="1x2+1x2"):
         del first[0]
 
     vendors = ("mpich", "openmpi", "pure")[: topology.count("+") + 1]
-    return failed(
-        run(lose, cell=(case.name, vendors, topology), variant=case.variants[0])
-    )
+    # A made-up lab compiles nothing.
+    variant = "" if "abi=" in case.variants[0] else case.variants[0]
+    return failed(run(lose, cell=(case.name, vendors, topology), variant=variant))
 
 
 def spoiled(case, *, topology="1x2+1x2"):

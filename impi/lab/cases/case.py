@@ -139,9 +139,10 @@ class Ends:
     codes: tuple[int, ...] = ()
     # Whether the job is cut off: every impirun must fail by itself, and no FINI is due
     abrupt: bool = False
-    # The server must refuse this client, for :attr:`why`; the job never begins
+    # The server must refuse this client, for :attr:`why`; the job never begins. If it is
+    # abrupt, too, the server refuses none: all commands must fail, and say why.
     refused: int | None = None
-    why: str = ""  # what the server must say of the client that it refuses
+    why: str = ""
     # Every client's impirun must fail, and the server must name one of them and fail
     everyone: bool = False
     # This client is lost, the server tells all others so, and these end well without it

@@ -36,6 +36,14 @@ _CLOCK_S: Final = 0.001
 # Signals by which launchers end ranks. A rank that ends by another one, such as SIGSEGV, ended by
 # itself, and so before those that a launcher took down.
 _TAKEN_DOWN: Final = (-signal.SIGHUP, -signal.SIGINT, -signal.SIGKILL, -signal.SIGTERM)
+# Signals that no launcher sends: a rank that ends by one has a fault of its own, in any job.
+_CRASHES: Final = (
+    -signal.SIGPIPE,
+    -signal.SIGSEGV,
+    -signal.SIGBUS,
+    -signal.SIGILL,
+    -signal.SIGFPE,
+)
 # what a client says when the server has cut it off (IMPI 2.3.3)
 _CUT_OFF: Final = "Server disconnected"
 # what the server prints behind the name of a lost client
@@ -389,7 +397,9 @@ def status(facts: Facts) -> Failed:
         if planned.client == ends.lost:
             if status == 0:
                 found.append((0.0, planned.rank, -9, status))
-        elif status != wanted and (ends.well or planned.rank in ends.statuses):
+        elif status != wanted and (
+            ends.well or planned.rank in ends.statuses or status in _CRASHES
+        ):
             ended = seen.ended if seen is not None and status is not None else None
             found.append((ended or float("inf"), planned.rank, wanted, status))
 
@@ -551,6 +561,10 @@ def refused(facts: Facts) -> Failed:
     if ends.refused is None:
         return
 
+    if ends.abrupt:
+        yield from _unbegun(facts)
+        return
+
     said = facts.seen.server.stderr if facts.seen.server is not None else ""
 
     # A client that came as far as DONE was let in, whatever the server printed of it.
@@ -578,6 +592,23 @@ def refused(facts: Facts) -> Failed:
                 ending(command),
                 "auth",
                 facts.client(i),
+            )
+
+
+def _unbegun(facts: Facts) -> Failed:
+    """Every command of a job that cannot begin ends with an error, and says why."""
+    ends = facts.ends
+    for command in (*facts.seen.clients, facts.seen.server):
+        if command is None:
+            continue
+
+        is_said = ends.why in command.stderr
+        if command.code not in ends.codes or not is_said:
+            yield failing(
+                f"{command.who} ends with {listed(ends.codes)}: {ends.why}",
+                f"{ending(command)}{'' if is_said else '; it does not say so'}",
+                "init",
+                command.who,
             )
 
 

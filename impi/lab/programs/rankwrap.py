@@ -54,6 +54,8 @@ def _main(folder: str, argv: list[str]) -> str:
         if len(argv) == 2 and argv[0] == sys.executable:
             return argv[1]
 
+        # Python ignores it, and a program would inherit that. Launchers start it with the default.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         try:
             os.execvp(argv[0], argv)
         except OSError as error:

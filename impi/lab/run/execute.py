@@ -344,7 +344,8 @@ class _Attempt:
     def _is_settled(self, over: Sequence[Who]) -> bool:
         """Whether nothing more is to come from the commands that still run."""
 
-        refused = self.cell.case.ends(self.cell.roster).refused
+        ends = self.cell.case.ends(self.cell.roster)
+        refused = None if ends.abrupt else ends.refused
         if refused is not None and impirun(refused) in over:
             # The others wait without end for the right client in place of the refused one
             return True

@@ -113,7 +113,7 @@ def among(algorithm: Algorithm[R], ranks: Sequence[int], tag: int) -> Algorithm[
 def _moved(step: Step, ranks: Sequence[int], tag: int) -> Step:
     # The library's communicator has other members, so a library call here would wait
     # for some that never come.
-    assert not isinstance(step, Local)
+    assert not isinstance(step, Local), "a part of a communicator has no local phases"
     if isinstance(step, Send):
         return Send(ranks[step.dest], step.value, tag)
 

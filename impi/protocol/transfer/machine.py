@@ -379,7 +379,7 @@ class Transfer:
         """
         # A :class:`Scatter` has several places: this is the first, the next call gives the next.
         room = self.hosts.channel(host).reader.buffer()
-        assert isinstance(room, memoryview)  # one place was asked for
+        assert isinstance(room, memoryview), "one place was asked for"
 
         return room
 

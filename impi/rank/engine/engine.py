@@ -234,7 +234,9 @@ class Engine:
 
         # MPI_Comm_idup must not wait for the other members, so the library duplicates without
         # blocking, and the engine polls that like a send.
-        assert context.shadow.comm is not None
+        assert context.shadow.comm is not None, (
+            "a communicator of this client's library is lacking"
+        )
         shadow, pending = context.shadow.comm.duplicate(cid)
         peers = context.peers if context.is_inter else None
         local = self._local(context.members, peers)

@@ -120,7 +120,7 @@ class Faults:
     def failure(self) -> MPIException:
         """Return the exception that every collective of a broken communicator raises."""
 
-        assert self._broken is not None
+        assert self._broken is not None, "no fault of this communicator is known"
 
         code, why = self._broken
         if self._heard_of_loss:

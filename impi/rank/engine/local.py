@@ -60,7 +60,9 @@ class LocalOperation:
         self, context: Context, step: Local, room: Room, place: memoryview | None = None
     ) -> None:
         shadow = context.shadow.comm
-        assert shadow is not None and shadow.collectives is not None
+        assert shadow is not None and shadow.collectives is not None, (
+            "this client's library has no collectives here"
+        )
         # A barrier's step names rank 0, which may be a proc of another client.
         root = context.shadow.rank_of.get(step.root, 0)
         start = _Start(
@@ -209,7 +211,9 @@ class _Start:
 
     def _names(self) -> tuple[str, str]:
         reduction = self._step.reduction
-        assert reduction is not None and reduction.library is not None
+        assert reduction is not None and reduction.library is not None, (
+            "this client's library has no such reduction"
+        )
         return reduction.library[1], reduction.library[0]
 
     def _result(self, like: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -134,6 +135,45 @@ def test_an_abort_by_mpich_is_told_once(adder, run_job):
     assert "without MPI_Finalize" not in failing.err, failing.err
 
 
+HOLDS = """
+import ctypes, errno, sys, time
+from mpi4py import MPI
+held = ctypes.PyDLL(sys.argv[1])
+begin = time.process_time()
+while time.process_time() < begin + 0.2:
+    pass
+assert held.hold(int(sys.argv[2])) == errno.ETIMEDOUT
+MPI.COMM_WORLD.Barrier()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.vendor("mpich")
+@pytest.mark.parametrize(("seconds", "is_told"), [(14, True), (3, False)])
+def test_an_extension_that_waits_with_pythons_lock_is_told(
+    run_job, tmp_path, seconds, is_told
+):
+    """Its thread waits in MPI for the lock: nothing but this sentence would ever be seen."""
+    prefix, made = ROOT / ".mpi" / "mpich", tmp_path / "held.so"
+    command = ["cc", "-shared", "-fPIC", f"-I{prefix}/include", "-o", str(made)]
+    command += [str(PROGRAMS / "held.c"), f"-L{prefix}/lib", "-lmpi"]
+    subprocess.run(command, check=True)
+    build.library("mpich", os.environ)  # outlasts the deadline of a job
+    (tmp_path / "holds.py").write_text(HOLDS)
+    done = run_job(
+        [str(tmp_path / "holds.py"), str(made), str(seconds)],
+        ["pure:1", "pure:1"],
+        environ={"IMPI_HANDLES": "mpich"},
+    )
+    assert done.codes == [0, 0, 0], done
+    for client in done.clients:
+        assert (
+            "a thread holds Python's lock and has waited for 10 s" in client.err
+        ) == is_told
+        assert client.err.count("SCOTCH_PTHREAD_NUMBER") == is_told
+
+
 def test_without_the_switch_the_error_names_it(adder, run_job):
     done = run_job([PROGRAM], ["pure:1"], environ=adder("mpich"))
     assert done.clients[0].code == 1
@@ -243,6 +283,52 @@ def test_the_python_of_the_program_is_asked(python_of_a_site, tmp_path):
     script.write_text(f"#!{python}\n")
     made = compiled.handles_environment("openmpi", (str(script),), os.environ, print)
     assert made["IMPI_HANDLES_FROM"].split(os.pathsep)[1] == str(mine)
+
+
+PREFIX = """
+from mpi4py import MPI
+maps = open("/proc/self/maps").read()
+of_prefix = sum("/conda/lib/libmpi" in line for line in maps.splitlines())
+world = MPI.COMM_WORLD
+print(world.allreduce(1), MPI._sizeof(world), of_prefix, "/conda/" in MPI.__file__, flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+@pytest.mark.vendor("mpich")
+def test_a_prefix_like_condas_has_its_own_mpi4py(run_job, tmp_path):
+    """One MPI module without a name of an ABI, and its library in the same prefix."""
+    prefix, wheel = tmp_path / "conda", Path(mpi4py.__file__).parent
+    venv = [sys.executable, "-m", "venv", "--without-pip", str(prefix)]
+    subprocess.run(venv, check=True)
+    site = prefix / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    modules = shutil.ignore_patterns("MPI.*.so", "__pycache__")
+    shutil.copytree(wheel, site / "mpi4py", ignore=modules)
+    for path in wheel.parent.iterdir():
+        if path.name.startswith(("cffi", "_cffi", "pycparser", "mpi4py-")):
+            (site / path.name).symlink_to(path)
+    of_mpich = [
+        path
+        for path in wheel.glob("MPI.*.so")
+        if b"\0libmpi.so.12\0" in path.read_bytes()
+    ]
+    if not of_mpich:
+        pytest.skip("this mpi4py has no extension for MPICH: install its wheel")
+    own = site / "mpi4py" / f"MPI{EXTENSION_SUFFIXES[0]}"
+    shutil.copy(of_mpich[0], own)
+    for path in (ROOT / ".mpi" / "mpich" / "lib").glob("lib*.so*"):
+        (prefix / "lib" / path.name).symlink_to(path)
+    python = str(prefix / "bin" / "python")
+    build.library("mpich", os.environ)  # outlasts the deadline of a job
+    (tmp_path / "sums.py").write_text(PREFIX)
+    done = run_job(
+        [python, str(tmp_path / "sums.py")],
+        ["openmpi:1", "pure:1"],
+        options={rank: ["--handles", "mpich"] for rank in (0, 1)},
+    )
+    assert done.codes == [0, 0, 0], done
+    assert done.out.splitlines() == ["2 4 0 True"] * 2, done
 
 
 def test_no_mpi4py_is_one_sentence(python_of_a_site, tmp_path):

@@ -170,6 +170,15 @@ BEYOND_CASES: Final = (
         groups=("once",),
     ),
     Case(
+        "later.callers",
+        (),
+        ("later",),
+        lambda _roster, rank: 2 if rank == 0 else 1,
+        lambda _roster, _nonce: (),
+        traffic="any",
+        groups=("once",),
+    ),
+    Case(
         "lco.channel",
         (),
         ("lco",),

@@ -59,9 +59,6 @@ _SIGNALS: Final = ("kill", "terminate", "interrupt", "freeze")
 _SOME: Final = ("labels", "recv", "compute", "collective", "finalize")
 # Ranks behind host agents do not connect in the dance, so they cannot hold the job there.
 _WITH_AGENTS: Final = tuple(phase for phase in MATRIX_PHASES if phase != "dance")
-_BY_ONE: Final = tuple(
-    FaultLab(lab.parties, settings=f"{lab.settings},start=one") for lab in _ALL
-)
 # impirun is MPICH's process manager in these labs, as it is by default.
 _MANAGED: Final = (
     FaultLab(_OF_MPICH.parties, settings=f"{_OF_MPICH.settings},launcher=auto"),
@@ -108,34 +105,9 @@ MATRIX: Final = (
         phases=_SOME,
         labs=(_OF_MPICH,),
     ),
-    # One impirun starts all clients: other processes end it and say the sentence.
-    FaultRow(
-        victims=("rank",),
-        acts=("kill", "terminate", "interrupt"),
-        phases=("labels", "recv", "collective", "finalize"),
-        labs=_BY_ONE,
-    ),
-    FaultRow(
-        victims=("client", "starter"),
-        acts=("kill", "terminate"),
-        phases=("recv",),
-        labs=_BY_ONE,
-    ),
     FaultRow(victims=("rank",), acts=_SIGNALS, phases=_SOME, labs=_MANAGED),
     FaultRow(
         victims=("client", "starter"), acts=_SIGNALS, phases=("recv",), labs=_MANAGED
-    ),
-    FaultRow(
-        victims=("mpiexec",),
-        acts=("kill", "terminate"),
-        phases=("recv",),
-        labs=_BY_ONE[1:],
-    ),
-    FaultRow(
-        victims=("server",),
-        acts=("terminate", "interrupt"),
-        phases=("recv", "compute"),
-        labs=_BY_ONE[1:2],
     ),
     # Nodes and links are hit by the engine: backend docker alone.
     FaultRow(victims=("node",), acts=("freeze", "slow"), phases=_SOME, labs=_NODES),
@@ -158,7 +130,11 @@ MATRIX: Final = (
         labs=_NODES,
     ),
 )
-"""The combinations that make sense, as rows."""
+"""The combinations that make sense, as rows.
+
+The plan has those of processes by one command (``start=one``), too: other processes than with a
+server and clients of their own end the job then, and say the sentence.
+"""
 
 SMOKE: Final = (
     (Fault("kill", "rank", "recv"), FaultLab("pure+mpich", "1x2+1x2")),

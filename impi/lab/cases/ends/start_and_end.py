@@ -96,6 +96,11 @@ def _ready(roster: Roster, _nonce: str) -> list[Crossing]:
     return [*barrier(roster), *told]
 
 
+def _unloaded(roster: Roster) -> Ends:
+    cure = "if its loader did not find libmpi, name the ABI of that (impirun --abi"
+    return Ends(refused=roster.nclients - 1, why=cure, codes=(127,), abrupt=True)
+
+
 def _refused(why: str) -> Callable[[Roster], Ends]:
     return lambda roster: Ends(refused=roster.nclients - 1, why=why)
 
@@ -147,6 +152,15 @@ JOB_CASES: Final = (
         launch=Launch(("--impi-version", "0.0")),
     ),
     Case(
+        "startup.unloaded",
+        (),
+        ("startup", "failure"),
+        1,
+        _nothing,
+        variants=("abi=standard,behind=script",),
+        ends=_unloaded,
+    ),
+    Case(
         "shutdown.finalize",
         ("2.4", "3.8"),
         ("shutdown",),
@@ -170,6 +184,15 @@ JOB_CASES: Final = (
         1,
         lambda roster, _nonce: barrier(roster, count=3),
         ends=_cut_off(3),  # an mpiexec may end the rank before its status is recorded
+    ),
+    Case(
+        "shutdown.broken",
+        ("2.3.7",),
+        ("shutdown", "failure"),
+        1,
+        lambda roster, _nonce: barrier(roster, count=2),
+        variants=("abi=standard",),  # Python ignores the signal
+        ends=_cut_off(3),
     ),
     Case(
         "shutdown.grace",

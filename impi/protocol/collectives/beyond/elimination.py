@@ -175,7 +175,7 @@ def reduce_to_first(
 
 
 def _elements(reduction: Reduction[V]) -> Elements[V]:
-    assert reduction.elements is not None
+    assert reduction.elements is not None, "values without elements cannot be cut"
     return reduction.elements
 
 

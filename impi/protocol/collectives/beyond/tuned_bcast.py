@@ -111,7 +111,7 @@ def _all_at_once(
 ) -> tuple[Octets, list[Step]]:
     """The root need not wait for anything: segment by segment, so that all children have work."""
 
-    assert value is not None
+    assert value is not None, "the root has the value"
     if len(cuts) == 1:
         return value, [Send(child, value, BCAST_TAG) for child in children]
 

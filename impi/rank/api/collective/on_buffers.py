@@ -497,7 +497,7 @@ class BufferOperations:
     def _operand(self, sendbuf: BufferSpec, into: UserBuffer | None) -> UserBuffer:
         message = self._contribution(sendbuf, lambda: into)
 
-        assert message is not None
+        assert message is not None, "each member of a reduction contributes"
         if into is not None:
             _check_alike(message, into, message.count, into.count)
 

@@ -366,7 +366,7 @@ class Comm(
         from impi.rank.api.comms import dynamic  # few programs need it
 
         runtime.engine()
-        assert cls._self is not None
+        assert cls._self is not None, "COMM_SELF is not made"
 
         return cast("Intercomm", cls._handle(dynamic.join(cls._self, fd)))
 

@@ -45,7 +45,7 @@ def _companions(comm: Comm) -> tuple[Any, Any, int]:
             local = communicator.create_group(
                 COMM_WORLD._live(), context.members, companions.made[0].live().cid
             )
-            assert local is not None
+            assert local is not None, "each member of a group has its communicator"
             companions.made.append(local)
 
     tag = companions.next_tag

@@ -122,7 +122,7 @@ def spawn(
             subprocess.PIPE,
         )
         # impirun -server prints its address first, and the clients need it.
-        assert server.stdout is not None
+        assert server.stdout is not None, "its output is a pipe"
 
         where = server.stdout.readline().decode().strip()
         for number, (argv, np, info) in enumerate(

@@ -50,7 +50,7 @@ class Topocomm(Intracomm, Neighborhood):
 
         self._live()
         topology = self._alive().topology
-        assert isinstance(topology, kind)
+        assert isinstance(topology, kind), "the handle is of another class"
 
         return topology
 

@@ -156,7 +156,7 @@ class FileState(State):
                 "procs give views of different data representations or extents of etypes",
             )
 
-        assert made is not None
+        assert made is not None, "a view of no proc has failed"
 
         self.representation, view = made
         if self.opened.amode & MODE_SEQUENTIAL:
@@ -323,7 +323,7 @@ class FileState(State):
         # rounds of the file system to keep the order of ranks.
         prepared, failure = attempt(lambda: self._prepared(buf, writes=writes))
         counts = gathered(self.team, prepared[1] if prepared else 0, failure)
-        assert prepared is not None
+        assert prepared is not None, "an access of no proc has failed"
         first = decided(self.team, self.root, lambda: self.shared.advance(sum(counts)))
 
         begin = (first + sum(counts[: self.team.rank])) * self.unit

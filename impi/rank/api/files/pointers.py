@@ -90,7 +90,7 @@ class Shared:
         """Return the value and add to it, as one step."""
         try:
             with self._locked(make=True) as value:
-                assert self._descriptor is not None
+                assert self._descriptor is not None, "this proc has not opened the file"
                 os.pwrite(self._descriptor, _ROW.pack(self._era, value + etypes), 0)
                 return value
         except OSError as failure:

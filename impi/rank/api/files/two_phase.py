@@ -110,7 +110,7 @@ class Exchange:
             # By ranks: where two write, the higher one wins
             put(memory, places, lengths, data)
 
-        assert self._descriptor is not None
+        assert self._descriptor is not None, "this proc has not opened the file"
         self._descriptor.write(union.runs, memory.data, atomic=self._atomic)
 
     def read(
@@ -130,7 +130,7 @@ class Exchange:
         wanted = self._team.alltoall(rows)
         answers, failure = attempt(lambda: self._read_all(wanted))
         gathered(self._team, None, failure)
-        assert answers is not None
+        assert answers is not None, "the access of no proc has failed"
         came = self._team.alltoall(answers)
         stream: Octets = np.frombuffer(octets, np.uint8)
 
@@ -158,12 +158,12 @@ class Exchange:
 
         union = united([row for row in wanted if row is not None])
         memory: Octets = np.zeros(union.nbytes, np.uint8)
-        assert self._descriptor is not None
+        assert self._descriptor is not None, "this proc has not opened the file"
 
         n = self._descriptor.read(union.runs, memory.data, atomic=self._atomic)
         for rank, places in zip(askers, union.places, strict=True):
             row = wanted[rank]
-            assert row is not None
+            assert row is not None, "each proc has told its access"
             answers[rank] = (
                 np.clip(n - places, 0, row[1]),
                 picked(memory, places, row[1]),

@@ -591,7 +591,7 @@ def pair(receiving: Request, sending: Request) -> Request:
     """Return one request for a receive and a send that was just started with it."""
 
     first, second = receiving._operation, sending._operation
-    assert first is not None and second is not None
+    assert first is not None and second is not None, "both have just been started"
 
     both = Pair(first, second)
     if not both.done:

@@ -195,7 +195,7 @@ def _mapped(team: Intracomm, nbytes: int) -> SharedFile:
         file.close()
 
     raise_first(mistakes, team.rank)
-    assert file is not None
+    assert file is not None, "the memory of no proc has failed"
 
     return file
 

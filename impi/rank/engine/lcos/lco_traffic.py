@@ -151,7 +151,7 @@ class Traffic:
 
     @entry
     def attach(self, context: LcoContext, world: int, name: Name) -> SendSlot:
-        assert name.slot is not None
+        assert name.slot is not None, "it names an LCO and no slot"
         made = self._machine.attach(context.lco, world, name.lco, name.slot, name.key)
         context.resize()
 

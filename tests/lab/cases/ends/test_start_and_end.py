@@ -43,6 +43,7 @@ def test_the_last_client_fails_with_the_status_of_its_rank():
     assert statuses == {
         "shutdown.exit-code": {3: 3},
         "shutdown.left": {},
+        "shutdown.broken": {},
         "shutdown.grace": {},
         "shutdown.exception": {3: 1},
         "shutdown.signal": {3: -10},
@@ -54,10 +55,12 @@ def test_the_last_client_fails_with_the_status_of_its_rank():
 
 
 def test_who_is_cut_off_finalizes_nothing():
-    abrupt = {case.name for case in JOB_CASES if case.ends(ROSTER).abrupt}
+    begun = [case for case in JOB_CASES if case.ends(ROSTER).refused is None]
+    abrupt = {case.name for case in begun if case.ends(ROSTER).abrupt}
     assert abrupt == {
         "shutdown.abort",
         "shutdown.left",
+        "shutdown.broken",
         "shutdown.grace",
         "failure.kill-rank",
         "failure.kill-client",
@@ -77,8 +80,42 @@ def test_who_must_be_refused_is_the_last_client_and_is_told_why():
     assert {name: ends.refused for name, ends in refused.items()} == {
         "startup.wrong-key": 1,
         "startup.no-common-auth": 1,
+        "startup.unloaded": 1,
     }
     assert all(ends.why for ends in refused.values())
+
+
+def test_a_job_that_cannot_begin_ends_everywhere_and_says_why():
+    cell = ("startup.unloaded", ("mpich", "openmpi"), "1x2+1x2")
+
+    def ends_with(code, words):
+        def change(job):
+            said = f"impirun: client 1: {words}\n".encode()
+            job.server = Completed(argv=(), code=code, stdout=b"", stderr=said)
+            job.clients = [
+                Completed(argv=(), code=code, stdout=b"", stderr=said) for _ in (0, 1)
+            ]
+
+        return change
+
+    why = BY_NAME["startup.unloaded"].ends(ROSTER).why
+    good = run(ends_with(127, f"x; {why} mpich)"), cell=cell)
+    assert good.outcome == "pass"
+    for code, words in ((127, "x"), (0, why), (1, why)):
+        verdict = run(ends_with(code, words), cell=cell)
+        assert (verdict.outcome, verdict.phase) == ("fail", "init")
+
+
+def test_a_rank_that_crashes_in_a_job_that_is_cut_off_is_wrong():
+    def ends_by(number):
+        return lambda job: job.wraps[0].update({"status": -number})
+
+    cell = ("shutdown.broken", ("mpich", "openmpi"), "1x2+1x2")
+    statuses = [
+        "end.status" in {i.name for i in run(ends_by(n), cell=cell).items if not i.ok}
+        for n in (15, 13)
+    ]
+    assert statuses == [False, True]
 
 
 def test_longs_have_four_octets_on_the_wire_and_eight_in_memory():

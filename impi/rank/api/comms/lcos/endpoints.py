@@ -69,7 +69,7 @@ class InterState(LcoState):
         context.form(engine, rank, context.npeers)
 
     def within(self) -> Algorithms:
-        assert self.between is not None
+        assert self.between is not None, "these endpoints have no communicator"
         return self.between
 
 
@@ -239,13 +239,13 @@ class EndpointInter(Slotted, Intercomm):
     @property
     def _joined(self) -> InterState:
         self._lco  # noqa: B018  (raises)
-        assert self._state is not None
+        assert self._state is not None, "this endpoint is not made"
         return self._state
 
     @property
     def _between(self) -> Between:
         between = self._joined.between
-        assert between is not None
+        assert between is not None, "these endpoints have no communicator"
         return between
 
     def _rows(self, number: int, key: int, name: LcoName) -> tuple[_Rows, _Rows]:
@@ -270,7 +270,7 @@ class EndpointInter(Slotted, Intercomm):
         self.Add_receive_slots(len(there))
         self.Add_send_slots(there, [rank] * len(there))
         state = self._state
-        assert state is not None
+        assert state is not None, "this endpoint is not made"
         state.join(rank, worlds, comes_first=comes_first)
         # Wait until every slot exists: early messages are kept only up to a limit.
         self.Barrier()

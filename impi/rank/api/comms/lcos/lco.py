@@ -111,7 +111,7 @@ class _SlotRoute(QueuedRoute):
 
 
 def _route(engine: Engine, context: Context, rank: int) -> Route:
-    assert isinstance(context, LcoContext)
+    assert isinstance(context, LcoContext), "only an LCO has slots"
     return _SlotRoute(engine, context, rank)
 
 
@@ -141,7 +141,7 @@ class LcoState(Communicator):
     def lco_context(self) -> LcoContext:
         """The context; Exception ERR_COMM: the LCO is freed."""
         context = self.live()
-        assert isinstance(context, LcoContext)
+        assert isinstance(context, LcoContext), "only an LCO has slots"
 
         return context
 
@@ -216,7 +216,7 @@ class Slotted(Comm):
     @property
     def _algorithms(self) -> Algorithms:
         self._lco  # noqa: B018  (raises)
-        assert self._state is not None
+        assert self._state is not None, "this LCO is not made"
         return self._state.within()
 
     # ---- slots and names -------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class Slotted(Comm):
                 )
 
         for world, name in places:
-            assert world is not None
+            assert world is not None, "the name is of another job"
             traffic.attach(context, world, name)
 
     def Num_send_slots(self) -> int:
@@ -331,7 +331,7 @@ class Slotted(Comm):
 
         context, state = self._lco, self._state
 
-        assert state is not None
+        assert state is not None, "this LCO is not made"
         # No barrier precedes, as it does for a communicator (IMPI 4.5): so this proc alone must be
         # done with it.
         if (
@@ -400,7 +400,7 @@ class Lco(Slotted, Intracomm):
 
     def Clone(self) -> Self:
         made = self._connected(0, 0)
-        assert made is not None
+        assert made is not None, "this LCO is not made"
         return made
 
     def Split(self, color: int = 0, key: int = 0) -> Comm:
