@@ -4,6 +4,9 @@ How it works: messages up to 64 KiB are sent at once (_EAGER). Longer and synchr
 offered first (_OFFER); the receive asks for them (_ASK), and the octets (_BULK) go directly from
 the sender's buffer into the receiver's. So a message that no receive awaits costs its receiver at
 most 64 KiB, and a synchronous send is done only after a receive has asked.
+
+A sender may want an offer back (_RETURN). Only its receiver knows whether a receive has matched it.
+Then the answer is _ASK, which may be on its way already; otherwise it is _RETURNED.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from impi.base.errors import JobError, LocalProtocolError
-from impi.rank.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
+from impi.rank.vendors.base import (
+    Arrival,
+    LocalCollectives,
+    LocalComm,
+    NativeComm,
+    Vendor,
+)
 from impi.rank.vendors.meeting import Door, exchange, open_control
 from impi.rank.vendors.mesh import Completion, Frame, Mesh
 from impi.rank.vendors.presence import FINALIZED, last_word
@@ -34,6 +43,8 @@ _OFFER: Final = 2
 _ASK: Final = 3
 _BULK: Final = 4
 _BYE: Final = 5
+_RETURN: Final = 6
+_RETURNED: Final = 7
 
 # IMPI context ids end before these (4.3.1: at 2^64 - 16).
 _WORLD_CID: Final = 2**64 - 1
@@ -76,6 +87,24 @@ def connect(join: Invitation) -> Vendor:
     return PureVendor(rank, size, links)
 
 
+class _Sending(Completion):
+    """A send that its sender may want back."""
+
+    __slots__ = ("_vendor", "cancelled")
+
+    def __init__(self, vendor: PureVendor) -> None:
+        self._vendor = vendor
+        self._drive = vendor.drive
+        self.done = self.cancelled = False
+
+    def cancel(self) -> None:
+        self._vendor.take_back(self)
+
+    def returned(self) -> None:
+        """Complete it without its message."""
+        self.done = self.cancelled = True
+
+
 class _PureArrival:
     """A message at its receiver: octets in our memory, or an offer whose octets the sender has."""
 
@@ -96,7 +125,7 @@ class _PureArrival:
         world: int,
         frame: Frame,
         data: memoryview | None,
-        own_send: Completion | None = None,
+        own_send: _Sending | None = None,
     ) -> None:
         self._vendor = vendor
         self.world = world
@@ -110,6 +139,10 @@ class _PureArrival:
     @property
     def is_here(self) -> bool:
         return self._data is not None or not self.nbytes
+
+    def is_of(self, sending: _Sending) -> bool:
+        """Return whether this proc has sent it to itself by ``sending``."""
+        return self._own_send is sending
 
     def receive(self, buffer: memoryview) -> Completion:
         if buffer.nbytes < self.nbytes:
@@ -125,6 +158,7 @@ class _PureArrival:
 
         self._data = None
         if self._own_send is not None:
+            self._vendor.offered.pop((self.world, self._ident), None)
             self._own_send.done = True
             self._vendor.mesh.ring()
 
@@ -148,7 +182,7 @@ class _PureComm:
         self.rank = self._ranks[vendor.rank]
         self.size = len(self._world)
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Sending:
         if not 0 <= tag <= _TAG_UB:
             raise LocalProtocolError(f"tag {tag} is not within 0 to {_TAG_UB}")
 
@@ -194,11 +228,17 @@ class PureVendor:
         self.size = size
         self.tag_ub = _TAG_UB
         self.messages = 0
+        self.withdraw: Callable[[Arrival], bool] = lambda arrival: False
         self.mesh = Mesh(links)
         self._idents = 0
+        self.offered: dict[tuple[int, int], _PureArrival] = {}
+        """By proc and number: messages here that their senders can have back."""
         # By proc and number: sends whose octets were not asked for, and places of octets that were.
-        self._offers: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
+        self._offers: dict[tuple[int, int], tuple[memoryview, _Sending]] = {}
         self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
+        # Offers that this proc wants back
+        self._wanted: set[tuple[int, int]] = set()
+        self._leaves = False
         self._queues: dict[int, deque[_PureArrival]] = {}
         self._gathers = 0
         self._gathered: list[_PureArrival] = []
@@ -299,6 +339,7 @@ class PureVendor:
         try:
             # BYE is the last frame of each proc. Without it the end of a connection is a loss, and
             # a proc that left early would end the client.
+            self._leaves = True
             for rank in self.mesh.ranks:
                 self.mesh.tell(rank, Frame(_BYE))
 
@@ -335,9 +376,9 @@ class PureVendor:
 
     def send(
         self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool
-    ) -> Completion:
+    ) -> _Sending:
         eager = data.nbytes <= _EAGER_MAX and not sync
-        completion = self.completion()
+        completion = _Sending(self)
         self._idents += 1
 
         frame = Frame(_EAGER if eager else _OFFER, tag, cid, data.nbytes, self._idents)
@@ -345,7 +386,11 @@ class PureVendor:
         if dest == self.rank:
             kept = memoryview(bytes(data)) if eager else data
             completion.done = eager
-            self.arrivals(cid).append(_PureArrival(self, dest, frame, kept, completion))
+            arrival = _PureArrival(self, dest, frame, kept, completion)
+            self.arrivals(cid).append(arrival)
+            if not eager:
+                self.offered[dest, self._idents] = arrival
+
             self.mesh.ring()
         elif eager:
             self.mesh.tell(dest, frame, data, completion)
@@ -362,9 +407,52 @@ class PureVendor:
         if place.nbytes:
             self._places[source, ident] = place, completion
 
+        self.offered.pop((source, ident), None)
         self.mesh.tell(source, Frame(_ASK, ident=ident))
 
         return completion
+
+    def take_back(self, sending: _Sending) -> None:
+        """Ask for the return of a message; the answer completes its send."""
+
+        for rank, ident in [
+            key for key, arrival in self.offered.items() if arrival.is_of(sending)
+        ]:
+            if self._give_back(rank, ident):
+                sending.returned()
+                self.mesh.ring()
+
+        # Nothing is found of a send whose octets were asked for: a receive has matched it.
+        for rank, ident in [
+            key for key, offer in self._offers.items() if offer[1] is sending
+        ]:
+            # Who has said farewell asks for nothing any more.
+            if self.mesh.has_left(rank):
+                self._returned(rank, ident)
+            else:
+                self._wanted.add((rank, ident))
+                self.mesh.tell(rank, Frame(_RETURN, ident=ident))
+
+    def _give_back(self, rank: int, ident: int) -> bool:
+        """Drop an offer to this proc; False: a receive has matched it."""
+
+        arrival = self.offered.get((rank, ident))
+        if arrival is None:
+            return False
+
+        queue = next((q for q in self._queues.values() if arrival in q), None)
+        if queue is not None:
+            queue.remove(arrival)
+        elif not self.withdraw(arrival):
+            return False
+
+        del self.offered[rank, ident]
+
+        return True
+
+    def _returned(self, rank: int, ident: int) -> None:
+        self._wanted.discard((rank, ident))
+        self._offers.pop((rank, ident))[1].returned()
 
     # ---- Sink ----
 
@@ -389,8 +477,12 @@ class PureVendor:
     def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
         self.mesh.news += 1
         if frame.kind in (_EAGER, _OFFER):
-            self.arrivals(frame.cid).append(_PureArrival(self, rank, frame, body))
+            arrival = _PureArrival(self, rank, frame, body)
+            self.arrivals(frame.cid).append(arrival)
+            if frame.kind == _OFFER:
+                self.offered[rank, frame.ident] = arrival
         elif frame.kind == _ASK:
+            self._wanted.discard((rank, frame.ident))
             data, completion = self._offers.pop((rank, frame.ident))
             # Offers without octets are synchronous messages: to be asked for is all that they wait
             # for.
@@ -405,8 +497,23 @@ class PureVendor:
                 completion.done = True
         elif frame.kind == _BULK:
             self._places.pop((rank, frame.ident))[1].done = True
+        else:
+            self._take_word(rank, frame)
+
+    def _take_word(self, rank: int, frame: Frame) -> None:
+        """Take a frame about a message that is not received, or about the end."""
+
+        if frame.kind == _RETURN:
+            # After a farewell nothing may follow; it answers for all messages.
+            if not self._leaves and self._give_back(rank, frame.ident):
+                self.mesh.tell(rank, Frame(_RETURNED, ident=frame.ident))
+        elif frame.kind == _RETURNED:
+            self._returned(rank, frame.ident)
         elif frame.kind == _BYE:
             self.mesh.farewell(rank)
+            for other, ident in tuple(self._wanted):
+                if other == rank:
+                    self._returned(rank, ident)
         else:
             raise JobError(
                 f"proc {rank} of this client sends a frame of unknown kind {frame.kind}"
