@@ -230,9 +230,13 @@ def cancel_a_send(number: int, there: int, before: int, octets: bytes) -> bool:
         status.Is_cancelled(), there, BACK + number, None, before, BACK + number
     )
     if taken_back:
-        return not world.Iprobe(before, ODD + number)
-    world.Recv([got, MPI.BYTE], before, ODD + number)
-    return got == short
+        right = not world.Iprobe(before, ODD + number)
+    else:
+        world.Recv([got, MPI.BYTE], before, ODD + number)
+        right = got == short
+    # The next such message must not be taken for this one.
+    world.sendrecv(None, before, BACK + number, None, there, BACK + number)
+    return right
 
 
 def look(number: int, there: int, before: int, octets: bytes) -> bool:
