@@ -451,7 +451,7 @@ def sends_that_were_received_stay():
 
 
 def a_probed_message_stays():
-    """Who has taken it off the queue will receive it: the answer to its sender waits for that."""
+    """A message that was taken off the queue will be received: its sender waits for that."""
     pending = send((rank + 1) % size, 2, b"probed", sync=True)
     arrival = next_arrival()
     meet()
