@@ -76,7 +76,7 @@ OURS = {
 
 
 def strict(tree: ast.AST) -> Iterator[int]:
-    """Yield lines that decode octets and end by an exception where these are no text."""
+    """Yield lines that decode octets strictly, and so end by an exception where these are not UTF-8."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

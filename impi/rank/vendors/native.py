@@ -176,7 +176,7 @@ class _Request:
         return self._done
 
 
-class _Sending(_Request):
+class _NativeSending(_Request):
     """A send of the library, which may take it back."""
 
     __slots__ = ("_library", "_status", "cancelled")
@@ -468,7 +468,9 @@ class _Comm:
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Sending:
+    def isend(
+        self, dest: int, tag: int, data: memoryview, *, sync: bool
+    ) -> _NativeSending:
         library = self._library
         start = self._comm.Issend if sync else self._comm.Isend
         nbytes = data.nbytes
@@ -476,11 +478,13 @@ class _Comm:
         library.messages += 1
         # Not the calls with MPI_Count: libraries before MPI 4 have none.
         if nbytes <= _INT_MAX:
-            return _Sending(library, start([data, nbytes, library.byte], dest, tag))
+            return _NativeSending(
+                library, start([data, nbytes, library.byte], dest, tag)
+            )
 
         datatype = library.long_type(nbytes)
 
-        return _Sending(library, start([data, 1, datatype], dest, tag), datatype)
+        return _NativeSending(library, start([data, 1, datatype], dest, tag), datatype)
 
     def improbe(self) -> _Arrival | None:
         # A matched probe: the message can be received later, whatever receives come meanwhile. Any

@@ -87,7 +87,7 @@ def connect(join: Invitation) -> Vendor:
     return PureVendor(rank, size, links)
 
 
-class _Sending(Completion):
+class _PureSending(Completion):
     """A send that its sender may want back."""
 
     __slots__ = ("_vendor", "cancelled")
@@ -125,7 +125,7 @@ class _PureArrival:
         world: int,
         frame: Frame,
         data: memoryview | None,
-        own_send: _Sending | None = None,
+        own_send: _PureSending | None = None,
     ) -> None:
         self._vendor = vendor
         self.world = world
@@ -140,7 +140,7 @@ class _PureArrival:
     def is_here(self) -> bool:
         return self._data is not None or not self.nbytes
 
-    def is_of(self, sending: _Sending) -> bool:
+    def is_of(self, sending: _PureSending) -> bool:
         """Return whether this proc has sent it to itself by ``sending``."""
         return self._own_send is sending
 
@@ -182,7 +182,9 @@ class _PureComm:
         self.rank = self._ranks[vendor.rank]
         self.size = len(self._world)
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Sending:
+    def isend(
+        self, dest: int, tag: int, data: memoryview, *, sync: bool
+    ) -> _PureSending:
         if not 0 <= tag <= _TAG_UB:
             raise LocalProtocolError(f"tag {tag} is not within 0 to {_TAG_UB}")
 
@@ -234,7 +236,7 @@ class PureVendor:
         self.offered: dict[tuple[int, int], _PureArrival] = {}
         """By proc and number: messages here that their senders can have back."""
         # By proc and number: sends whose octets were not asked for, and places of octets that were.
-        self._offers: dict[tuple[int, int], tuple[memoryview, _Sending]] = {}
+        self._offers: dict[tuple[int, int], tuple[memoryview, _PureSending]] = {}
         self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
         # Offers that this proc wants back
         self._wanted: set[tuple[int, int]] = set()
@@ -376,9 +378,9 @@ class PureVendor:
 
     def send(
         self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool
-    ) -> _Sending:
+    ) -> _PureSending:
         eager = data.nbytes <= _EAGER_MAX and not sync
-        completion = _Sending(self)
+        completion = _PureSending(self)
         self._idents += 1
 
         frame = Frame(_EAGER if eager else _OFFER, tag, cid, data.nbytes, self._idents)
@@ -412,7 +414,7 @@ class PureVendor:
 
         return completion
 
-    def take_back(self, sending: _Sending) -> None:
+    def take_back(self, sending: _PureSending) -> None:
         """Ask for the return of a message; the answer completes its send."""
 
         for rank, ident in [

@@ -203,7 +203,7 @@ def test_a_cffi_of_another_version_is_told(tmp_path, monkeypatch):
 
 
 def test_folders_and_libraries_may_have_any_names(linked, tmp_path):
-    """The loader prints octets that are no text in any encoding."""
+    """The loader prints these names as they are, in whatever encoding."""
     folder = tmp_path / os.fsdecode(b"l\xe9git-gr\xf6\xdfe \xff")
     folder.mkdir()
     soname = os.fsdecode(b"libgr\xf6\xdfe.so.1")

@@ -163,7 +163,7 @@ def test_a_manager_that_ends() -> None:
 
 
 def test_a_host_name_may_be_any_octets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is no UTF-8, or has blanks, gets through PMI as it is."""
+    """A name with blanks, or in another encoding than UTF-8, gets through PMI as it is."""
     name = "h\udce9te of \udcff"
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     manager, reader = Manager("kvs", [1]), QueryReader()
