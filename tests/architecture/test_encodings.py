@@ -76,7 +76,7 @@ OURS = {
 
 
 def strict(tree: ast.AST) -> Iterator[int]:
-    """Yield lines that decode octets strictly, and so end by an exception where these are not UTF-8."""
+    """Yield lines that decode octets strictly: others than UTF-8 raise an exception there."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue

@@ -98,7 +98,7 @@ class _PureSending(Completion):
         self.done = self.cancelled = False
 
     def cancel(self) -> None:
-        self._vendor.take_back(self)
+        self._vendor.offers.take_back(self)
 
     def returned(self) -> None:
         """Complete it without its message."""
@@ -158,11 +158,83 @@ class _PureArrival:
 
         self._data = None
         if self._own_send is not None:
-            self._vendor.offered.pop((self.world, self._ident), None)
+            self._vendor.offers.here.pop((self.world, self._ident), None)
             self._own_send.done = True
             self._vendor.mesh.ring()
 
         return self._vendor.completion(done=True)
+
+
+class _Offers:
+    """Messages whose octets were not asked for, by proc and number, and their return.
+
+    Args:
+        vendor: this proc's.
+    """
+
+    def __init__(self, vendor: PureVendor) -> None:
+        self.sent: dict[tuple[int, int], tuple[memoryview, _PureSending]] = {}
+        """Those of this proc."""
+        self.here: dict[tuple[int, int], _PureArrival] = {}
+        """Those that their senders can have back."""
+        self.closed = False
+        """Whether this proc has said farewell."""
+        self._vendor = vendor
+        self._wanted: set[tuple[int, int]] = set()
+
+    def take(self, rank: int, ident: int) -> tuple[memoryview, _PureSending]:
+        """Return octets and send of an offer that was asked for."""
+        self._wanted.discard((rank, ident))
+        return self.sent.pop((rank, ident))
+
+    def take_back(self, sending: _PureSending) -> None:
+        """Ask for the return of a message; the answer completes its send."""
+
+        mesh = self._vendor.mesh
+        for rank, ident in [
+            key for key, arrival in self.here.items() if arrival.is_of(sending)
+        ]:
+            if self._give_back(rank, ident):
+                sending.returned()
+                mesh.ring()
+
+        # Nothing is found of a send whose octets were asked for: a receive has matched it.
+        for rank, ident in [
+            key for key, offer in self.sent.items() if offer[1] is sending
+        ]:
+            # Who has said farewell asks for nothing any more.
+            if mesh.has_left(rank):
+                self.returned(rank, ident)
+            else:
+                self._wanted.add((rank, ident))
+                mesh.tell(rank, Frame(_RETURN, ident=ident))
+
+    def answer(self, rank: int, ident: int) -> None:
+        """Return a message that its sender wants back, unless a receive has matched it."""
+        # After a farewell nothing may follow; it answers for all messages.
+        if not self.closed and self._give_back(rank, ident):
+            self._vendor.mesh.tell(rank, Frame(_RETURNED, ident=ident))
+
+    def returned(self, rank: int, ident: int) -> None:
+        """Complete a send whose message has come back."""
+        self.take(rank, ident)[1].returned()
+
+    def parted(self, rank: int) -> None:
+        """Complete what is wanted back of a proc that has said farewell."""
+        for other, ident in tuple(self._wanted):
+            if other == rank:
+                self.returned(rank, ident)
+
+    def _give_back(self, rank: int, ident: int) -> bool:
+        arrival = self.here.get((rank, ident))
+        if arrival is None or not (
+            self._vendor.unqueued(arrival) or self._vendor.withdraw(arrival)
+        ):
+            return False
+
+        del self.here[rank, ident]
+
+        return True
 
 
 class _PureComm:
@@ -233,14 +305,9 @@ class PureVendor:
         self.withdraw: Callable[[Arrival], bool] = lambda arrival: False
         self.mesh = Mesh(links)
         self._idents = 0
-        self.offered: dict[tuple[int, int], _PureArrival] = {}
-        """By proc and number: messages here that their senders can have back."""
-        # By proc and number: sends whose octets were not asked for, and places of octets that were.
-        self._offers: dict[tuple[int, int], tuple[memoryview, _PureSending]] = {}
+        self.offers = _Offers(self)
+        # By proc and number: places of octets that were asked for
         self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
-        # Offers that this proc wants back
-        self._wanted: set[tuple[int, int]] = set()
-        self._leaves = False
         self._queues: dict[int, deque[_PureArrival]] = {}
         self._gathers = 0
         self._gathered: list[_PureArrival] = []
@@ -341,7 +408,7 @@ class PureVendor:
         try:
             # BYE is the last frame of each proc. Without it the end of a connection is a loss, and
             # a proc that left early would end the client.
-            self._leaves = True
+            self.offers.closed = True
             for rank in self.mesh.ranks:
                 self.mesh.tell(rank, Frame(_BYE))
 
@@ -376,6 +443,15 @@ class PureVendor:
     def forget(self, cid: int) -> None:
         self._queues.pop(cid, None)
 
+    def unqueued(self, arrival: _PureArrival) -> bool:
+        """Take a message out of the queue of its context; False: it is in none."""
+
+        queue = next((q for q in self._queues.values() if arrival in q), None)
+        if queue is not None:
+            queue.remove(arrival)
+
+        return queue is not None
+
     def send(
         self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool
     ) -> _PureSending:
@@ -391,13 +467,13 @@ class PureVendor:
             arrival = _PureArrival(self, dest, frame, kept, completion)
             self.arrivals(cid).append(arrival)
             if not eager:
-                self.offered[dest, self._idents] = arrival
+                self.offers.here[dest, self._idents] = arrival
 
             self.mesh.ring()
         elif eager:
             self.mesh.tell(dest, frame, data, completion)
         else:
-            self._offers[dest, self._idents] = data, completion
+            self.offers.sent[dest, self._idents] = data, completion
             self.mesh.tell(dest, frame)
 
         return completion
@@ -409,52 +485,10 @@ class PureVendor:
         if place.nbytes:
             self._places[source, ident] = place, completion
 
-        self.offered.pop((source, ident), None)
+        self.offers.here.pop((source, ident), None)
         self.mesh.tell(source, Frame(_ASK, ident=ident))
 
         return completion
-
-    def take_back(self, sending: _PureSending) -> None:
-        """Ask for the return of a message; the answer completes its send."""
-
-        for rank, ident in [
-            key for key, arrival in self.offered.items() if arrival.is_of(sending)
-        ]:
-            if self._give_back(rank, ident):
-                sending.returned()
-                self.mesh.ring()
-
-        # Nothing is found of a send whose octets were asked for: a receive has matched it.
-        for rank, ident in [
-            key for key, offer in self._offers.items() if offer[1] is sending
-        ]:
-            # Who has said farewell asks for nothing any more.
-            if self.mesh.has_left(rank):
-                self._returned(rank, ident)
-            else:
-                self._wanted.add((rank, ident))
-                self.mesh.tell(rank, Frame(_RETURN, ident=ident))
-
-    def _give_back(self, rank: int, ident: int) -> bool:
-        """Drop an offer to this proc; False: a receive has matched it."""
-
-        arrival = self.offered.get((rank, ident))
-        if arrival is None:
-            return False
-
-        queue = next((q for q in self._queues.values() if arrival in q), None)
-        if queue is not None:
-            queue.remove(arrival)
-        elif not self.withdraw(arrival):
-            return False
-
-        del self.offered[rank, ident]
-
-        return True
-
-    def _returned(self, rank: int, ident: int) -> None:
-        self._wanted.discard((rank, ident))
-        self._offers.pop((rank, ident))[1].returned()
 
     # ---- Sink ----
 
@@ -482,10 +516,9 @@ class PureVendor:
             arrival = _PureArrival(self, rank, frame, body)
             self.arrivals(frame.cid).append(arrival)
             if frame.kind == _OFFER:
-                self.offered[rank, frame.ident] = arrival
+                self.offers.here[rank, frame.ident] = arrival
         elif frame.kind == _ASK:
-            self._wanted.discard((rank, frame.ident))
-            data, completion = self._offers.pop((rank, frame.ident))
+            data, completion = self.offers.take(rank, frame.ident)
             # Offers without octets are synchronous messages: to be asked for is all that they wait
             # for.
             if data.nbytes:
@@ -506,16 +539,12 @@ class PureVendor:
         """Take a frame about a message that is not received, or about the end."""
 
         if frame.kind == _RETURN:
-            # After a farewell nothing may follow; it answers for all messages.
-            if not self._leaves and self._give_back(rank, frame.ident):
-                self.mesh.tell(rank, Frame(_RETURNED, ident=frame.ident))
+            self.offers.answer(rank, frame.ident)
         elif frame.kind == _RETURNED:
-            self._returned(rank, frame.ident)
+            self.offers.returned(rank, frame.ident)
         elif frame.kind == _BYE:
             self.mesh.farewell(rank)
-            for other, ident in tuple(self._wanted):
-                if other == rank:
-                    self._returned(rank, ident)
+            self.offers.parted(rank)
         else:
             raise JobError(
                 f"proc {rank} of this client sends a frame of unknown kind {frame.kind}"

@@ -603,7 +603,7 @@ def test_a_message_is_received_or_taken_back_whatever_the_order(
     assert all(pending.test() for _, pending in [*sent, *got])
     kept = sorted(data for data, pending in sent if not pending.cancelled)
     assert sorted(bytes(place) for place, _ in got) == kept
-    assert not sender.offered and not receiver.offered
+    assert not sender.offers.here and not receiver.offers.here
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(PureVendor.finalize, procs))
 
