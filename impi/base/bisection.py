@@ -62,7 +62,9 @@ class Repository:
 
         argv = ["git", "-C", str(at or self.folder), *words]
 
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", check=False
+        )
         if done.returncode:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             raise LabError(
@@ -168,7 +170,9 @@ def _searched(
         more = f"  ({why})" if mark == "skip" else f"  ({left[1]})" if left else ""
         tell(f"{mark:<5} {repository.subject(commit)}{more}")
         argv = ["git", "-C", str(tree), "bisect", mark]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, capture_output=True, text=True, errors="replace", check=False
+        )
 
         said = done.stdout + done.stderr
         if _SKIPPED in said:

@@ -56,7 +56,12 @@ def commit() -> str:
     ]
     try:
         ended = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_SECONDS, check=False
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

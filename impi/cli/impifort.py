@@ -70,7 +70,11 @@ def _compiler(environ: Mapping[str, str]) -> str:
 
 def _told(compiler: str) -> str:
     return subprocess.run(
-        [compiler, "--version"], capture_output=True, text=True, check=False
+        [compiler, "--version"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     ).stdout
 
 
@@ -104,7 +108,12 @@ def _include(folder: Path, compile_: Sequence[str], told: str) -> Path:
         argv = [*compile_, "-c", "mpi.f90", "-o", os.devnull]
 
         done = subprocess.run(
-            argv, cwd=made, capture_output=True, text=True, check=False
+            argv,
+            cwd=made,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
         )
         if done.returncode:
             told = " ".join(done.stderr.split())[:300]

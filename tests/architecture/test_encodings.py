@@ -53,3 +53,80 @@ def test_a_text_without_encoding_would_be_seen() -> None:
     good = 'p.read_text("utf-8")\np.write_text(t, "utf-8")\nopen("x", "rb")\nopen("x", encoding="utf-8")\n'
     assert list(without(ast.parse(bad))) == [1, 2, 3, 4]
     assert list(without(ast.parse(good))) == []
+
+
+# ---- what other programs print: octets of any kind ----
+
+FOREIGN = (
+    *("impi/base/", "impi/cabi/library/", "impi/launch/", "impi/lab/backends/"),
+    *("impi/lab/programs/", "impi/lab/run/"),
+)
+"""Packages that read what other programs print, or what the kernel says of their processes."""
+OURS = {
+    "impi/base/remote/forkserver.py": "base64 of ours",
+    "impi/base/remote/ssh.py": "base64 and keys of ours",
+    "impi/base/remote/starter_lines.py": "base64 of ours",
+    "impi/cabi/library/vendor_library.py": "a name in this file",
+    "impi/lab/backends/lifecycle/ownership.py": "a number in the kernel's words",
+    "impi/lab/backends/lifecycle/residue_program.py": "a table of the kernel, of numbers",
+    "impi/lab/cases/own_program.py": "in a try",
+    "impi/lab/run/execute.py": "a number, by a pattern",
+    "impi/launch/pmi/lines.py": "in a try",
+}
+
+
+def strict(tree: ast.AST) -> Iterator[int]:
+    """Yield lines that decode octets strictly: others than UTF-8 raise an exception there."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        words = {word.arg for word in node.keywords}
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr == "decode"
+            and len(node.args) < 2
+            and "errors" not in words
+        ):
+            yield node.lineno
+
+
+def runs_a_program(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            words = {word.arg for word in node.keywords}
+            if node.func.attr in ("run", "Popen", "check_output") and (
+                {"text", "encoding", "universal_newlines"} & words
+                and "errors" not in words
+            ):
+                yield node.lineno
+
+
+def test_output_of_programs_may_be_any_octets() -> None:
+    found = [
+        f"{path}:{line}"
+        for path, tree in modules().items()
+        if path.startswith("impi/")
+        for line in runs_a_program(tree)
+    ]
+    assert not found, f'give errors="replace", or "surrogateescape" for paths: {found}'
+
+
+def test_what_others_say_is_decoded_whatever_it_is() -> None:
+    found = {
+        path: lines
+        for path, tree in modules().items()
+        if path.startswith(FOREIGN)
+        and path not in OURS
+        and (lines := list(strict(tree)))
+    }
+    assert not found, (
+        f'write decode("utf-8", "replace"), or say in OURS why not: {found}'
+    )
+
+
+def test_a_strict_reader_would_be_seen() -> None:
+    bad = "octets.decode()\nsubprocess.run(argv, text=True)\n"
+    good = 'octets.decode("utf-8", "replace")\nsubprocess.run(argv, text=True, errors="replace")\n'
+    assert list(strict(ast.parse(bad))) == [1]
+    assert list(runs_a_program(ast.parse(bad))) == [2]
+    assert list(strict(ast.parse(good))) == list(runs_a_program(ast.parse(good))) == []

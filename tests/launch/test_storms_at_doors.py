@@ -196,10 +196,18 @@ class Job:
         return found
 
 
+def tell(folder: Path, error: BaseException | None) -> None:
+    """Add what the parts of a job have said to an error."""
+    if error is not None:
+        for said in sorted(folder.glob("said by *")):
+            error.add_note(f"{said.name}: {said.read_text()[-2000:]}")
+
+
 def run(case: Case, folder: Path, weather: Storm) -> Outcome:
     """Let a job come about, door after door."""
     folder.mkdir()
     with ExitStack() as stack:
+        stack.push(lambda _type, error, _trace: tell(folder, error))
         job = Job(case, folder, stack)
         where = job.listening("server", "-server", "2", *case.server)
         more: list[str] = []

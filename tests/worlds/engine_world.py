@@ -17,15 +17,20 @@ from impi.protocol.wire import addresses
 from impi.rank.agent.router import Router
 from impi.rank.agent.serve import run
 from impi.rank.engine.engine import Engine
-from impi.rank.vendors.base import LocalCollectives, LocalComm, NativeComm
+from impi.rank.vendors.base import Arrival, LocalCollectives, LocalComm, NativeComm
 
 
 class _Pending:
+    cancelled = False
+
     def __init__(self) -> None:
         self.done = False
 
     def test(self) -> bool:
         return self.done
+
+    def cancel(self) -> None:
+        pass
 
 
 class _Later(_Pending):
@@ -125,6 +130,7 @@ class MemoryVendor:
     ) -> None:
         self.world: LocalComm = MemoryComm(queues, members, me, -1)
         self.messages = 0
+        self.withdraw: Callable[[Arrival], bool] = lambda arrival: False
 
     def fileno(self) -> int | None:
         return None

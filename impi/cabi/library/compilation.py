@@ -214,7 +214,12 @@ def run(argv: Sequence[str]) -> str:
     """Run a tool of the compiler and return its output; LaunchError: it is missing, or fails."""
     try:
         done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=DEADLINE_S,
+            check=False,
         )
     except FileNotFoundError:
         raise LaunchError(

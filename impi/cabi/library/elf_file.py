@@ -125,7 +125,9 @@ class ElfFile:
 
     @staticmethod
     def _text(strings: bytes, offset: int) -> str:
-        return strings[offset : strings.index(b"\0", offset)].decode()
+        return strings[offset : strings.index(b"\0", offset)].decode(
+            "utf-8", "surrogateescape"
+        )
 
     def _dynamic(self) -> tuple[str, tuple[str, ...], bool]:
         soname, needed, rpath = "", [], False

@@ -131,6 +131,7 @@ def _installed(python: str, environ: Mapping[str, str]) -> _Mpi4py:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_ANSWER_S,
             check=True,
         ).stdout
@@ -187,6 +188,7 @@ def _compile(found: _Mpi4py, file: Path, environ: Mapping[str, str]) -> None:
             env=env,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_DEADLINE_S,
             check=False,
         )

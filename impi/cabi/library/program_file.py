@@ -281,6 +281,7 @@ def _trace(path: str, environ: Mapping[str, str]) -> str:
             env={**environ, "LD_TRACE_LOADED_OBJECTS": "1"},
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=_DEADLINE_S,
             check=False,
         )

@@ -487,7 +487,12 @@ def _run(*argv: str, quiet: bool = False) -> str:
     """Return its output, or with ``quiet`` its complaint. OSError: it failed."""
 
     done = subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        argv,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if quiet:
         return done.stderr.strip() if done.returncode else ""

@@ -27,6 +27,7 @@ def _stack(pid: str) -> list[str] | str:
             [_spy(), "dump", "--json", "--pid", pid],
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_EACH_S,
             check=False,
         )

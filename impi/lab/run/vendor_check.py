@@ -178,6 +178,7 @@ def _scripts(vendor: _Vendor) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
         if done.returncode != 0:

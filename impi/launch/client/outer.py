@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import groupby
 from typing import Final
+from urllib.parse import quote, unquote
 
 from impi.base.errors import (
     ImpiError,
@@ -100,12 +101,17 @@ class Tasks:
         self._job = self._ask(self._client.named())[
             "kvsname" if version == 1 else "jobid"
         ]
-        self._put(f"{_NODE}{self.rank}", socket.gethostname())
+        # A name may be any octets, blanks too.
+        here = quote(socket.gethostname(), errors="surrogateescape")
+        self._put(f"{_NODE}{self.rank}", here)
         self._ask(self._client.fence())
 
         self.nodes: tuple[str, ...] = ()
         if self.rank == 0:
-            self.nodes = tuple(self._get(f"{_NODE}{rank}") for rank in range(self.size))
+            self.nodes = tuple(
+                unquote(self._get(f"{_NODE}{rank}"), errors="surrogateescape")
+                for rank in range(self.size)
+            )
 
     @property
     def placed(self) -> tuple[Node, ...]:

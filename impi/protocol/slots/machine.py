@@ -61,6 +61,7 @@ class Sent:
     """A message from a send slot, as a pending operation of a vendor."""
 
     __slots__ = ("data", "done", "failure", "moving", "slot")
+    cancelled = False
 
     def __init__(self, slot: SendSlot, data: memoryview | None) -> None:
         self.slot = slot
@@ -82,6 +83,9 @@ class Sent:
             self.done = self.moving.done
 
         return self.done
+
+    def cancel(self) -> None:
+        """Leave it: the slot has the message."""
 
 
 class SendSlot:

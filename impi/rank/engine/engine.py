@@ -139,6 +139,7 @@ class Engine:
             foreign=job.version == STRICT_VERSION,
         )
         ways.channels.add_poller(vendor.fileno(), vendor.progress, others=others)
+        vendor.withdraw = matching.local_cancelled
         self.turns = Turns(matching, ways, vendor, patience, others=others)
         self.other_jobs = OtherJobs(matching, ways)
         # By context id and source
@@ -514,8 +515,14 @@ class Engine:
 
     @entry
     def cancel(self, operation: SendOperation) -> None:
-        """Cancel a send (IMPI 3.7.4). A local send stays: the vendor has its message already."""
-        if operation.remote is not None and not operation.done:
+        """Cancel a send, by IMPI 3.7.4 or by the vendor; the completion tells the outcome."""
+
+        if operation.done:
+            return
+
+        if operation.local is not None:
+            operation.local.cancel()
+        elif operation.remote is not None:
             ways = self.ways
             # A send that the peer does not know, or has matched, is decided here. For all else a
             # CANCEL goes out; it is always answered (3.7.4), and it counts as a packet (3.6).

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from impi.protocol.semantics.matching import Matcher
     from impi.rank.engine.channels.host_ways import Ways
     from impi.rank.engine.channels.threads import Threads
+    from impi.rank.vendors.base import Arrival
 
 Inbox: TypeAlias = tuple[
     Callable[[int, int], ReceiveOperation | None], dict[int, int], Context
@@ -277,6 +278,17 @@ class Matching:
             self.contexts[incoming.header.cid & ~1].matchers[
                 self._is_collective(incoming)
             ].discard(message)
+
+    @any_thread
+    def local_cancelled(self, arrival: Arrival) -> bool:
+        """Drop an unmatched message of our own client; False: a receive has matched it."""
+        # A search through all that wait: MPI_Cancel of a send is rare.
+        return any(
+            message.local is arrival and matcher.discard(message)
+            for context in self.contexts.values()
+            for matcher in context.matchers
+            for message in tuple(matcher.unexpected())
+        )
 
     def _is_collective(self, incoming: Incoming) -> bool:
         # LAM/MPI reduces on the point-to-point id, against 4.3; then only tag 190 tells.

@@ -18,7 +18,7 @@ from impi.base.records import record
 from impi.protocol.semantics.errors import MPIException
 from impi.protocol.transfer import Incoming, Outgoing
 from impi.rank.engine.channels.payload import DirectTarget
-from impi.rank.vendors.base import Arrival, Pending
+from impi.rank.vendors.base import Arrival, Pending, Sending
 
 if TYPE_CHECKING:
     from impi.rank.engine.channels.payload import Source, Target
@@ -75,7 +75,7 @@ class SendOperation:
     )
 
     def __init__(
-        self, local: Pending | None, remote: Outgoing | None, keep: Source | None
+        self, local: Sending | None, remote: Outgoing | None, keep: Source | None
     ) -> None:
         self._local = local
         self._remote = remote
@@ -95,6 +95,7 @@ class SendOperation:
             elif self._local is not None:
                 try:
                     self.done = self._local.test()
+                    self.cancelled = self._local.cancelled
                 except MPIException as failure:
                     # The wait raises: the engine's current driver need not have started the send.
                     self.failure, self.done = failure, True
@@ -109,6 +110,11 @@ class SendOperation:
         """End it: its message goes nowhere any more; ``context``: whose error handler is called."""
         if not self.done:
             self.failure, self.context, self.done = failure, context, True
+
+    @property
+    def local(self) -> Sending | None:
+        """The vendor's side, if the destination is of our own client."""
+        return self._local
 
     @property
     def remote(self) -> Outgoing | None:

@@ -6,7 +6,7 @@ a pickle. Every implementation passes one contract suite (``tests/rank/vendors/t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn, Protocol
 
 from impi.protocol.semantics.constants import INT_MAX
@@ -15,7 +15,7 @@ from impi.protocol.semantics.errors import MPIException
 # fmt: off
 __all__ = [
     "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "NativeComm",
-    "Pending", "Vendor",
+    "Pending", "Sending", "Vendor",
 ]
 # fmt: on
 
@@ -34,6 +34,17 @@ class Pending(Protocol):
 
     def test(self) -> bool:
         """Drive the vendor and return whether it is complete; may be called again afterwards."""
+
+
+class Sending(Pending, Protocol):
+    """A local send under way."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the message was taken back; known once the send is complete."""
+
+    def cancel(self) -> None:
+        """Take the message back if no receive has matched it, and if the vendor can."""
 
 
 class Arrival(Protocol):
@@ -158,7 +169,7 @@ class LocalComm(Protocol):
     native: NativeComm | None
     """None: the vendor is not an MPI library."""
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Sending:
         """Start a send; ``data`` stays untouched until done. ``sync``: done when received."""
 
     def improbe(self) -> Arrival | None:
@@ -193,6 +204,9 @@ class Vendor(Protocol):
     """The largest tag of :meth:`LocalComm.isend`."""
     messages: int
     """Messages sent by this proc through the library."""
+    withdraw: Callable[[Arrival], bool]
+    """Takes a message out of the queue of the engine, which sets this, for a sender that wants it
+    back; False: a receive has matched it."""
 
     def allgather(self, data: bytes) -> list[bytes]:
         """Return every proc's ``data`` in rank order; blocks, for start-up. Lengths may differ."""

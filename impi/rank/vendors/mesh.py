@@ -388,6 +388,11 @@ class Mesh:
         self._links[rank].bye = True
         self._watch(self._links[rank])
 
+    def has_left(self, rank: int) -> bool:
+        """Return whether a proc has said farewell, or is lost."""
+        link = self._links.get(rank)
+        return link is None or link.bye
+
     def sleep(self) -> None:
         """Sleep until an event, after all known work."""
         if self._rung:

@@ -28,6 +28,7 @@ from impi.rank.vendors.binding import no_mpi4py
 from impi.rank.vendors.presence import FINALIZED, last_word
 
 if TYPE_CHECKING:
+    from impi.rank.vendors.base import Arrival
     from impi.rank.vendors.invitation import Invitation
 
 _NAME = "mpi4py.MPI"
@@ -173,6 +174,37 @@ class _Request:
                 self._datatype.Free()
 
         return self._done
+
+
+class _NativeSending(_Request):
+    """A send of the library, which may take it back."""
+
+    __slots__ = ("_library", "_status", "cancelled")
+
+    def __init__(
+        self, library: _Library, request: object, datatype: object = None
+    ) -> None:
+        # Not by super(): each send would pay a call more.
+        self._request, self._datatype, self._done = request, datatype, False
+        self._library = library
+        self._status: Any = None
+        self.cancelled = False
+
+    def test(self) -> bool:
+        if not self._done and self._request.Test(self._status):
+            self._done = True
+            self.cancelled = self._status is not None and self._status.Is_cancelled()
+
+            self._request = None  # frees the buffer, too
+            if self._datatype is not None:
+                self._datatype.Free()
+
+        return self._done
+
+    def cancel(self) -> None:
+        if not self._done:
+            self._status = self._library.mpi.Status()
+            self._request.Cancel()
 
 
 class _Arrival:
@@ -436,7 +468,9 @@ class _Comm:
         self.rank: int = comm.Get_rank() if like is None else like.rank
         self.size: int = comm.Get_size() if like is None else like.size
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Request:
+    def isend(
+        self, dest: int, tag: int, data: memoryview, *, sync: bool
+    ) -> _NativeSending:
         library = self._library
         start = self._comm.Issend if sync else self._comm.Isend
         nbytes = data.nbytes
@@ -444,11 +478,13 @@ class _Comm:
         library.messages += 1
         # Not the calls with MPI_Count: libraries before MPI 4 have none.
         if nbytes <= _INT_MAX:
-            return _Request(start([data, nbytes, library.byte], dest, tag))
+            return _NativeSending(
+                library, start([data, nbytes, library.byte], dest, tag)
+            )
 
         datatype = library.long_type(nbytes)
 
-        return _Request(start([data, 1, datatype], dest, tag), datatype)
+        return _NativeSending(library, start([data, 1, datatype], dest, tag), datatype)
 
     def improbe(self) -> _Arrival | None:
         # A matched probe: the message can be received later, whatever receives come meanwhile. Any
@@ -512,6 +548,8 @@ class NativeVendor:
             mpi.Init_thread(mpi.THREAD_MULTIPLE)
 
         self._library = _Library(mpi)
+        # The library knows which of its messages are matched.
+        self.withdraw: Callable[[Arrival], bool] = lambda arrival: False
         self.name = name
         # Our own communicator: no other user of the library in this proc meets our messages.
         self._own = mpi.COMM_WORLD.Dup()

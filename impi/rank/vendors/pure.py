@@ -4,6 +4,9 @@ How it works: messages up to 64 KiB are sent at once (_EAGER). Longer and synchr
 offered first (_OFFER); the receive asks for them (_ASK), and the octets (_BULK) go directly from
 the sender's buffer into the receiver's. So a message that no receive awaits costs its receiver at
 most 64 KiB, and a synchronous send is done only after a receive has asked.
+
+A sender may want an offer back (_RETURN). Only its receiver knows whether a receive has matched it.
+Then the answer is _ASK, which may be on its way already; otherwise it is _RETURNED.
 """
 
 from __future__ import annotations
@@ -13,11 +16,17 @@ import os
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from impi.base.errors import JobError, LocalProtocolError
-from impi.rank.vendors.base import LocalCollectives, LocalComm, NativeComm, Vendor
+from impi.rank.vendors.base import (
+    Arrival,
+    LocalCollectives,
+    LocalComm,
+    NativeComm,
+    Vendor,
+)
 from impi.rank.vendors.meeting import Door, exchange, open_control
 from impi.rank.vendors.mesh import Completion, Frame, Mesh
 from impi.rank.vendors.presence import FINALIZED, last_word
@@ -34,6 +43,8 @@ _OFFER: Final = 2
 _ASK: Final = 3
 _BULK: Final = 4
 _BYE: Final = 5
+_RETURN: Final = 6
+_RETURNED: Final = 7
 
 # IMPI context ids end before these (4.3.1: at 2^64 - 16).
 _WORLD_CID: Final = 2**64 - 1
@@ -76,6 +87,24 @@ def connect(join: Invitation) -> Vendor:
     return PureVendor(rank, size, links)
 
 
+class _PureSending(Completion):
+    """A send that its sender may want back."""
+
+    __slots__ = ("_vendor", "cancelled")
+
+    def __init__(self, vendor: PureVendor) -> None:
+        self._vendor = vendor
+        self._drive = vendor.drive
+        self.done = self.cancelled = False
+
+    def cancel(self) -> None:
+        self._vendor.offers.take_back(self)
+
+    def returned(self) -> None:
+        """Complete it without its message."""
+        self.done = self.cancelled = True
+
+
 class _PureArrival:
     """A message at its receiver: octets in our memory, or an offer whose octets the sender has."""
 
@@ -96,7 +125,7 @@ class _PureArrival:
         world: int,
         frame: Frame,
         data: memoryview | None,
-        own_send: Completion | None = None,
+        own_send: _PureSending | None = None,
     ) -> None:
         self._vendor = vendor
         self.world = world
@@ -110,6 +139,10 @@ class _PureArrival:
     @property
     def is_here(self) -> bool:
         return self._data is not None or not self.nbytes
+
+    def is_of(self, sending: _PureSending) -> bool:
+        """Return whether this proc has sent it to itself by ``sending``."""
+        return self._own_send is sending
 
     def receive(self, buffer: memoryview) -> Completion:
         if buffer.nbytes < self.nbytes:
@@ -125,10 +158,83 @@ class _PureArrival:
 
         self._data = None
         if self._own_send is not None:
+            self._vendor.offers.here.pop((self.world, self._ident), None)
             self._own_send.done = True
             self._vendor.mesh.ring()
 
         return self._vendor.completion(done=True)
+
+
+class _Offers:
+    """Messages whose octets were not asked for, by proc and number, and their return.
+
+    Args:
+        vendor: this proc's.
+    """
+
+    def __init__(self, vendor: PureVendor) -> None:
+        self.sent: dict[tuple[int, int], tuple[memoryview, _PureSending]] = {}
+        """Those of this proc."""
+        self.here: dict[tuple[int, int], _PureArrival] = {}
+        """Those that their senders can have back."""
+        self.closed = False
+        """Whether this proc has said farewell."""
+        self._vendor = vendor
+        self._wanted: set[tuple[int, int]] = set()
+
+    def take(self, rank: int, ident: int) -> tuple[memoryview, _PureSending]:
+        """Return octets and send of an offer that was asked for."""
+        self._wanted.discard((rank, ident))
+        return self.sent.pop((rank, ident))
+
+    def take_back(self, sending: _PureSending) -> None:
+        """Ask for the return of a message; the answer completes its send."""
+
+        mesh = self._vendor.mesh
+        for rank, ident in [
+            key for key, arrival in self.here.items() if arrival.is_of(sending)
+        ]:
+            if self._give_back(rank, ident):
+                sending.returned()
+                mesh.ring()
+
+        # Nothing is found of a send whose octets were asked for: a receive has matched it.
+        for rank, ident in [
+            key for key, offer in self.sent.items() if offer[1] is sending
+        ]:
+            # Who has said farewell asks for nothing any more.
+            if mesh.has_left(rank):
+                self.returned(rank, ident)
+            else:
+                self._wanted.add((rank, ident))
+                mesh.tell(rank, Frame(_RETURN, ident=ident))
+
+    def answer(self, rank: int, ident: int) -> None:
+        """Return a message that its sender wants back, unless a receive has matched it."""
+        # After a farewell nothing may follow; it answers for all messages.
+        if not self.closed and self._give_back(rank, ident):
+            self._vendor.mesh.tell(rank, Frame(_RETURNED, ident=ident))
+
+    def returned(self, rank: int, ident: int) -> None:
+        """Complete a send whose message has come back."""
+        self.take(rank, ident)[1].returned()
+
+    def parted(self, rank: int) -> None:
+        """Complete what is wanted back of a proc that has said farewell."""
+        for other, ident in tuple(self._wanted):
+            if other == rank:
+                self.returned(rank, ident)
+
+    def _give_back(self, rank: int, ident: int) -> bool:
+        arrival = self.here.get((rank, ident))
+        if arrival is None or not (
+            self._vendor.unqueued(arrival) or self._vendor.withdraw(arrival)
+        ):
+            return False
+
+        del self.here[rank, ident]
+
+        return True
 
 
 class _PureComm:
@@ -148,7 +254,9 @@ class _PureComm:
         self.rank = self._ranks[vendor.rank]
         self.size = len(self._world)
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Completion:
+    def isend(
+        self, dest: int, tag: int, data: memoryview, *, sync: bool
+    ) -> _PureSending:
         if not 0 <= tag <= _TAG_UB:
             raise LocalProtocolError(f"tag {tag} is not within 0 to {_TAG_UB}")
 
@@ -192,10 +300,11 @@ class PureVendor:
         self.size = size
         self.tag_ub = _TAG_UB
         self.messages = 0
+        self.withdraw: Callable[[Arrival], bool] = lambda arrival: False
         self.mesh = Mesh(links)
         self._idents = 0
-        # By proc and number: sends whose octets were not asked for, and places of octets that were.
-        self._offers: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
+        self.offers = _Offers(self)
+        # By proc and number: places of octets that were asked for
         self._places: dict[tuple[int, int], tuple[memoryview, Completion]] = {}
         self._queues: dict[int, deque[_PureArrival]] = {}
         self._gathers = 0
@@ -298,6 +407,7 @@ class PureVendor:
         try:
             # BYE is the last frame of each proc. Without it the end of a connection is a loss, and
             # a proc that left early would end the client.
+            self.offers.closed = True
             for rank in self.mesh.ranks:
                 self.mesh.tell(rank, Frame(_BYE))
 
@@ -332,11 +442,20 @@ class PureVendor:
     def forget(self, cid: int) -> None:
         self._queues.pop(cid, None)
 
+    def unqueued(self, arrival: _PureArrival) -> bool:
+        """Take a message out of the queue of its context; False: it is in none."""
+
+        queue = next((q for q in self._queues.values() if arrival in q), None)
+        if queue is not None:
+            queue.remove(arrival)
+
+        return queue is not None
+
     def send(
         self, dest: int, cid: int, tag: int, data: memoryview, *, sync: bool
-    ) -> Completion:
+    ) -> _PureSending:
         eager = data.nbytes <= _EAGER_MAX and not sync
-        completion = self.completion()
+        completion = _PureSending(self)
         self._idents += 1
 
         frame = Frame(_EAGER if eager else _OFFER, tag, cid, data.nbytes, self._idents)
@@ -344,12 +463,16 @@ class PureVendor:
         if dest == self.rank:
             kept = memoryview(bytes(data)) if eager else data
             completion.done = eager
-            self.arrivals(cid).append(_PureArrival(self, dest, frame, kept, completion))
+            arrival = _PureArrival(self, dest, frame, kept, completion)
+            self.arrivals(cid).append(arrival)
+            if not eager:
+                self.offers.here[dest, self._idents] = arrival
+
             self.mesh.ring()
         elif eager:
             self.mesh.tell(dest, frame, data, completion)
         else:
-            self._offers[dest, self._idents] = data, completion
+            self.offers.sent[dest, self._idents] = data, completion
             self.mesh.tell(dest, frame)
 
         return completion
@@ -361,6 +484,7 @@ class PureVendor:
         if place.nbytes:
             self._places[source, ident] = place, completion
 
+        self.offers.here.pop((source, ident), None)
         self.mesh.tell(source, Frame(_ASK, ident=ident))
 
         return completion
@@ -388,9 +512,12 @@ class PureVendor:
     def take_frame(self, rank: int, frame: Frame, body: memoryview | None) -> None:
         self.mesh.news += 1
         if frame.kind in (_EAGER, _OFFER):
-            self.arrivals(frame.cid).append(_PureArrival(self, rank, frame, body))
+            arrival = _PureArrival(self, rank, frame, body)
+            self.arrivals(frame.cid).append(arrival)
+            if frame.kind == _OFFER:
+                self.offers.here[rank, frame.ident] = arrival
         elif frame.kind == _ASK:
-            data, completion = self._offers.pop((rank, frame.ident))
+            data, completion = self.offers.take(rank, frame.ident)
             # Offers without octets are synchronous messages: to be asked for is all that they wait
             # for.
             if data.nbytes:
@@ -404,8 +531,19 @@ class PureVendor:
                 completion.done = True
         elif frame.kind == _BULK:
             self._places.pop((rank, frame.ident))[1].done = True
+        else:
+            self._take_word(rank, frame)
+
+    def _take_word(self, rank: int, frame: Frame) -> None:
+        """Take a frame about a message that is not received, or about the end."""
+
+        if frame.kind == _RETURN:
+            self.offers.answer(rank, frame.ident)
+        elif frame.kind == _RETURNED:
+            self.offers.returned(rank, frame.ident)
         elif frame.kind == _BYE:
             self.mesh.farewell(rank)
+            self.offers.parted(rank)
         else:
             raise JobError(
                 f"proc {rank} of this client sends a frame of unknown kind {frame.kind}"

@@ -55,6 +55,7 @@ def _compile(argv: list[str], environ: Mapping[str, str]) -> None:
             env=environ,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_SECONDS,
             check=False,
         )

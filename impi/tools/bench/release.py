@@ -37,7 +37,12 @@ def _git(checkout: Path, *words: str) -> str:
     argv = ["git", "-C", str(checkout), *words]
     try:
         ended = subprocess.run(
-            argv, capture_output=True, text=True, timeout=_SECONDS, check=False
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -68,6 +68,7 @@ def _library(vendor: str) -> str:
             env=environ,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_SECONDS,
             check=False,
         )

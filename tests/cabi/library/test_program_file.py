@@ -200,3 +200,16 @@ def test_a_cffi_of_another_version_is_told(tmp_path, monkeypatch):
         match=r"finds one that is broken.*Version mismatch: the backend is 1\.0",
     ):
         build.library("standard", os.environ)
+
+
+def test_folders_and_libraries_may_have_any_names(linked, tmp_path):
+    """The loader prints these names as they are, in whatever encoding."""
+    folder = tmp_path / os.fsdecode(b"l\xe9git-gr\xf6\xdfe \xff")
+    folder.mkdir()
+    soname = os.fsdecode(b"libgr\xf6\xdfe.so.1")
+    path = linked(soname, "libmpi.so.40")
+    moved = folder / "a.out"
+    shutil.move(path, moved)
+    shutil.move(tmp_path / "libmpi.so.40", folder)
+    for environ in ({}, {"LD_LIBRARY_PATH": str(folder)}):
+        assert program_file(str(moved), environ) is not None

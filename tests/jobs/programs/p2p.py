@@ -16,6 +16,7 @@ datalen, tag_ub = int(sys.argv[1]), int(sys.argv[2])
 clients = comm.allgather(comm.Get_attr(MPI.IMPI_CLIENT_COLOR))
 SIZES = sorted({0, 1, datalen - 1, datalen, datalen + 1, 2 * datalen, 3 * datalen + 7})
 LONG = 3 * datalen + 7
+PURE = "impi pure" in MPI.Get_library_version()
 # Multiples of 7, modulo 251, of which each pattern is a part: to compute them anew takes longest.
 CYCLE = (np.arange(LONG + 500) * 7 % 251).astype(np.uint8)
 
@@ -65,8 +66,16 @@ def lengths_in_all_modes() -> None:
     receiving.Wait()
 
 
+def comes_back(other: int, nbytes: int, mode: object) -> bool:
+    """Whether an unmatched send to ``other``, or from it, can be taken back.
+
+    MPICH and Open MPI take no message back that they have, and `pure` has short ones at once.
+    """
+    return remote(other) or (PURE and (mode == comm.Issend or nbytes > 65536))
+
+
 def cancelled_before_it_is_matched() -> None:
-    """Only unmatched sends to another client can be cancelled; then they never were."""
+    """A message that is taken back never was."""
     for nbytes, mode in (
         (0, comm.Issend),
         (5, comm.Issend),
@@ -75,19 +84,18 @@ def cancelled_before_it_is_matched() -> None:
     ):
         lost = mode(pattern(nbytes, rank), right, 3)
         lost.Cancel()
-        if remote(right):
-            status = MPI.Status()
+        status = MPI.Status()
+        if comes_back(right, nbytes, mode):
             lost.Wait(status)
             assert status.Is_cancelled(), (nbytes, mode)
         comm.Barrier()
-        if remote(left):
+        if comes_back(left, nbytes, mode):
             assert not comm.Iprobe(left, 3)
         else:
             got = np.empty(nbytes, np.uint8)
             comm.Recv(got, left, 3)
             assert (got == pattern(nbytes, left)).all()
-        if not remote(right):
-            status = MPI.Status()
+        if not comes_back(right, nbytes, mode):
             lost.Wait(status)
             assert not status.Is_cancelled()
         comm.Barrier()
@@ -139,11 +147,13 @@ def cancelled_one_of_many() -> None:
     statuses = [MPI.Status() for _ in sends]
     for i in (1, 2):
         sends[i].Cancel()
-        if remote(right):
+        if comes_back(right, 3, comm.Issend):
             sends[i].Wait(statuses[i])
             assert statuses[i].Is_cancelled()
     comm.Barrier()
-    kept = [i for i in range(5) if i not in (1, 2) or not remote(left)]
+    kept = [
+        i for i in range(5) if i not in (1, 2) or not comes_back(left, 3, comm.Issend)
+    ]
     for i in kept:
         nbytes = (3, LONG, 5, LONG, 7)[i]
         got = np.empty(nbytes, np.uint8)
@@ -152,7 +162,7 @@ def cancelled_one_of_many() -> None:
         assert status.Get_count(MPI.BYTE) == nbytes
         comm.Recv(got, left, 5)
         assert (got == pattern(nbytes, left, i)).all()
-    for i in (0, 3, 4) if remote(right) else range(5):
+    for i in (0, 3, 4) if comes_back(right, 3, comm.Issend) else range(5):
         sends[i].Wait(statuses[i])
         assert not statuses[i].Is_cancelled()
 

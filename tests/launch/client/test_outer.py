@@ -6,6 +6,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pytest
 
 from impi.base.errors import StartupError, UsageError
 from impi.launch.client.outer import Tasks
+from impi.launch.pmi.lines import QueryReader
+from impi.launch.pmi.manager import Manager
 
 ROOT = Path(__file__).parents[3]
 HYDRA = ROOT / ".mpi" / "mpich" / "bin" / "mpiexec.hydra"
@@ -156,3 +160,25 @@ def test_a_manager_that_ends() -> None:
         StartupError, match=r"manager that started this impirun (is gone|has ended)"
     ):
         Tasks({"PMI_FD": str(ours.detach()), "PMI_RANK": "0", "PMI_SIZE": "1"})
+
+
+def test_a_host_name_may_be_any_octets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name with blanks, or in another encoding than UTF-8, gets through PMI as it is."""
+    name = "h\udce9te of \udcff"
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    manager, reader = Manager("kvs", [1]), QueryReader()
+    ours, theirs = socket.socketpair()
+
+    def serve() -> None:
+        while octets := theirs.recv(4096):
+            for query in reader.feed(octets):
+                for _, line in manager.hear(0, query):
+                    theirs.sendall(line)
+
+    serving = threading.Thread(target=serve, daemon=True)
+    serving.start()
+    told = {"PMI_FD": str(ours.detach()), "PMI_RANK": "0", "PMI_SIZE": "1"}
+    with closing(Tasks(told)) as tasks:
+        assert tasks.nodes == (name,)
+    serving.join(WAIT_S)
+    theirs.close()

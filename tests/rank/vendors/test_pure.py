@@ -10,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 from control_proof import prove
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from impi.base.errors import JobError, LocalProtocolError, StartupError
 from impi.protocol.proofs import ANSWER_SIZE, NONCE_SIZE
@@ -536,3 +539,99 @@ def test_control_is_not_ours():
             sock.sendall(bytes(ANSWER_SIZE))
             with pytest.raises(JobError, match="is not the impirun of this process"):
                 proc.result(DEADLINE_S)
+
+
+# ---- sends that are taken back ----
+
+
+@st.composite
+def _histories(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """Sends, requests for their return, receives and turns, in any order."""
+    kinds = st.sampled_from(["send", "send to myself", "cancel", "take", "receive"])
+    turns = st.sampled_from(["turn of 0", "turn of 1"])
+    return draw(
+        st.lists(st.tuples(kinds | turns, st.integers(0, 5)), min_size=1, max_size=40)
+    )
+
+
+@given(_histories())
+@settings(deadline=None)
+def test_a_message_is_received_or_taken_back_whatever_the_order(
+    history: list[tuple[str, int]],
+) -> None:
+    sender, receiver = mesh(2)
+    procs = (sender, receiver)
+    # As in the engine: taken off the queue, and not matched yet
+    waiting: dict[PureVendor, list[Any]] = {sender: [], receiver: []}
+    for proc in procs:
+        proc.withdraw = partial(_withdrawn, waiting[proc])
+
+    sent: list[tuple[bytes, Any]] = []
+    got: list[tuple[bytearray, Pending]] = []
+    sizes = (0, 1, 70_000)
+
+    def take(proc: PureVendor) -> None:
+        while (arrival := proc.world.improbe()) is not None:
+            waiting[proc].append(arrival)
+
+    def match(arrival: Any) -> None:
+        place = bytearray(arrival.nbytes)
+        got.append((place, arrival.receive(memoryview(place))))
+
+    for what, number in history:
+        if what in ("send", "send to myself"):
+            data = bytes([len(sent) + 1]) * sizes[number % 3]
+            dest = int(what == "send")
+            sync = number > 2
+            pending = sender.world.isend(dest, 0, memoryview(data), sync=sync)
+            sent.append((data, pending))
+        elif what == "cancel" and sent:
+            sent[number % len(sent)][1].cancel()
+        elif what == "take":
+            take(procs[number % 2])
+        elif what == "receive" and waiting[procs[number % 2]]:
+            match(waiting[procs[number % 2]].pop(0))
+        elif what.startswith("turn"):
+            procs[int(what[-1])].progress()
+
+    # Cancelled or not, all that is left is received: then each send is complete.
+    for _ in range(200):
+        for proc in procs:
+            proc.progress()
+            take(proc)
+            while waiting[proc]:
+                match(waiting[proc].pop(0))
+    assert all(pending.test() for _, pending in [*sent, *got])
+    kept = sorted(data for data, pending in sent if not pending.cancelled)
+    assert sorted(bytes(place) for place, _ in got) == kept
+    assert not sender.offers.here and not receiver.offers.here
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(PureVendor.finalize, procs))
+
+
+def _withdrawn(waiting: list[Any], arrival: Arrival) -> bool:
+    if arrival not in waiting:
+        return False
+    waiting.remove(arrival)
+    return True
+
+
+def test_a_proc_that_ends_gives_back_what_it_has_not_received() -> None:
+    """The last word of a proc answers for all messages that are wanted back."""
+    said = threading.Event()
+
+    def body(vendor: PureVendor) -> bool:
+        if vendor.rank == 1:
+            assert said.wait(DEADLINE_S)  # its farewell is on its way before it reads
+            return True
+        before, after = (
+            vendor.world.isend(1, 0, memoryview(b"never"), sync=True) for _ in range(2)
+        )
+        before.cancel()
+        said.set()
+        until(vendor, lambda: vendor.mesh.has_left(1) or None)
+        after.cancel()
+        wait(vendor, before, after)
+        return bool(before.cancelled and after.cancelled)
+
+    assert run(2, body) == [True, True]

@@ -31,15 +31,27 @@ def software(
         if nodes
     }
     for party, node in {"server": server, **first}.items():
-        if version := (node.read("/opt/impi/version.txt") or b"").decode().strip():
+        if (
+            version := (node.read("/opt/impi/version.txt") or b"")
+            .decode("utf-8", "replace")
+            .strip()
+        ):
             found[f"{party}.library"] = version
 
-        for line in (node.read("/opt/impi/pip.txt") or b"").decode().splitlines():
+        for line in (
+            (node.read("/opt/impi/pip.txt") or b"")
+            .decode("utf-8", "replace")
+            .splitlines()
+        ):
             package, _, version = line.partition("==")
             if package not in _INSTALLERS:
                 found[f"{party}.{package}"] = version
 
-    for line in (server.read("/opt/impi/dpkg.txt") or b"").decode().splitlines():
+    for line in (
+        (server.read("/opt/impi/dpkg.txt") or b"")
+        .decode("utf-8", "replace")
+        .splitlines()
+    ):
         package, _, version = line.partition("\t")
         if package in _SYSTEM:
             found[f"debian.{package}"] = version

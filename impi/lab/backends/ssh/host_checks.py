@@ -241,7 +241,7 @@ def _way(
         listening = reached[target.name].start(
             [target.python, "-I", "-S", "-c", _LISTEN, target.address, *ports]
         )
-        if not (port := listening.first_line(_ANSWER_S).decode()):
+        if not (port := listening.first_line(_ANSWER_S).decode("utf-8", "replace")):
             return Finding(
                 subject=subject, ok=False, detail=last_line(listening.stop().stderr)
             )
@@ -261,12 +261,14 @@ def _way(
         where = f"{target.address}, port {port}"
         if said.stdout or said.code != 0:
             listening.stop()
-            why = said.stdout.decode().strip() or last_line(said.stderr)
+            why = said.stdout.decode("utf-8", "replace").strip() or last_line(
+                said.stderr
+            )
             return Finding(
                 subject=subject, ok=False, detail=f"{where}: {why}", cure=_CURE
             )
 
-        came = listening.wait(_ANSWER_S).stdout.decode().split()[-1]
+        came = listening.wait(_ANSWER_S).stdout.decode("utf-8", "replace").split()[-1]
     except LaunchError as error:
         return Finding(subject=subject, ok=False, detail=str(error))
 

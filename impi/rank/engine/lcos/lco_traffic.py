@@ -37,6 +37,7 @@ from impi.rank.vendors.base import (
     LocalComm,
     NativeComm,
     Pending,
+    Sending,
 )
 
 _DEAF: Final = 7  # Mask: every eighth send takes a turn of the engine
@@ -296,7 +297,7 @@ class _Shadow:
         self._machine = machine
         self._sends = 0
 
-    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Pending:
+    def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> Sending:
         self._sends += 1
         if not tag & 1 and self._sends & _DEAF == 0:
             # Sends that are complete at once would never hear that a slot is gone. Those of

@@ -102,7 +102,12 @@ def fetch() -> Path:
         argv = [*command, package.replace("-", "=="), "-d", str(folder)]
         try:
             subprocess.run(
-                argv, check=True, capture_output=True, text=True, timeout=_SECONDS
+                argv,
+                check=True,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise LaunchError(

@@ -413,6 +413,58 @@ def it_says_what_it_is():
         assert told["file"] in Path("/proc/self/maps").read_text()
 
 
+def sends_that_are_taken_back():
+    """A cancelled send is taken back, or its message arrives; both sides agree on it."""
+    other = (rank + 1) % size
+    for data in (b"", b"kept", bytes(300_000)):
+        for sync in (True, False):
+            pending = send(other, 2, data, sync=sync)
+            pending.cancel()
+            if vendor.name == "pure":
+                done(pending)
+                meet()  # nobody takes it off the queue before
+            # The library may be unable to take it back, and then it waits for its receive.
+            back = pending.test() and pending.cancelled
+            told = send(other, 4, bytes([back]))
+            arrival = next_arrival()
+            if arrival.tag == 2:
+                assert take(arrival) == data
+                arrival = next_arrival()
+                assert take(arrival) == b"\0"
+            else:
+                assert (arrival.tag, take(arrival)) == (4, b"\1")
+            done(pending, told)
+            assert pending.cancelled == back
+            # Those of pure are in the memory of the receiver at once, if they are short.
+            if vendor.name == "pure":
+                assert back == (sync or len(data) > 65536)
+            meet()
+
+
+def sends_that_were_received_stay():
+    for data in (b"", b"kept", bytes(300_000)):
+        pending = send((rank + 1) % size, 2, data, sync=True)
+        assert take(next_arrival()) == data
+        done(pending)
+        pending.cancel()
+        assert pending.test() and not pending.cancelled
+
+
+def a_probed_message_stays():
+    """A message that was taken off the queue will be received: its sender waits for that."""
+    pending = send((rank + 1) % size, 2, b"probed", sync=True)
+    arrival = next_arrival()
+    meet()
+    pending.cancel()
+    meet()
+    vendor.progress()
+    assert not pending.test()
+    meet()
+    assert take(arrival) == b"probed"
+    done(pending)
+    assert not pending.cancelled
+
+
 CHECKS = [value for value in list(globals().values()) if getattr(value, "__module__", "") == "__main__" and value not in
           (until, next_arrival, take, send, done, meet)]  # fmt: skip
 

@@ -21,8 +21,8 @@ else:
     while arrival is None:
         arrival = world.improbe()
     assert (arrival.tag, arrival.nbytes) == (3, N), (arrival.tag, arrival.nbytes)
-    pending = arrival.receive(data.data)
-    while not pending.test():
+    receiving = arrival.receive(data.data)
+    while not receiving.test():
         pass
     assert data[[0, 2**31 - 2, 2**31 - 1, 2**31, N - 1]].tolist() == [1, 2, 3, 4, 5]
     assert int(data.sum()) == 15
