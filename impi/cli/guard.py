@@ -57,7 +57,7 @@ def guarded(
 
 
 def _code_of_fault(name: str, other: int) -> int:
-    """Return the code of what is no verdict; ``other``: of commands without such a code."""
+    """Return the exit code of an error; ``other``: that of commands without a code of their own."""
     # Python's own status would tell CI of a failed cell, and 'git bisect run' of a bad commit.
     if name == "impilab" and sys.argv[1:2] == ["repro"]:
         return ExitCode.UNTESTED
@@ -68,7 +68,7 @@ def _code_of_fault(name: str, other: int) -> int:
 def _of_a_file(error: Exception) -> str:
     """Return the sentence about a path that the system refuses; empty: something else is wrong.
 
-    Python 3.11 to 3.13 ask nobody where a folder above the file is closed: Path.is_file() raises.
+    Path.is_file() of Python 3.11 to 3.13 raises where a folder above the file is closed.
     """
     if not isinstance(error, OSError) or not isinstance(error.filename, str | bytes):
         return ""

@@ -1,4 +1,4 @@
-"""What becomes of each command of the pages that no mark makes a test run (``pages.py``).
+"""Each command of a page that no mark makes a test run (``pages.py``), and the test that runs it.
 
 A page names files, hosts and cells that its reader has. Here stand the names that a test has in
 their place, and the options that make a run short. What cannot be run has a reason.

@@ -173,8 +173,8 @@ class Turns:
             threads, patience, begun, timeout = self.threads, self.patience, 0.0, 0.0
             dozes = patience.dozes and self._vendor_fd is not None
             spin_s = 0.0 if dozes else patience.spin_s
-            if dozes and not threads.notice() and self._is_announced(polling=polling):
-                timeout = self.longest_s  # the first turn sleeps already
+            if dozes and not threads.notice():
+                timeout = self._sleep_after(0.0, polling=polling)
 
             # As long as there is one thread, it sleeps inside of the engine, in the poll of a turn:
             # no other thread could want in.
@@ -201,22 +201,28 @@ class Turns:
                 if threads.notice():
                     break
 
-                # All that can end the wait makes a descriptor readable: epoll wakes us, however
-                # long we sleep.
-                if self._is_announced(polling=polling):
-                    timeout = min(self.longest_s + (now - begun) * _NAP_OF_WAIT, IDLE_S)
-                elif now - begun < patience.yield_s:
-                    # Ranks share cores: the awaited one may need this core now
-                    patience.pause()
-                else:
-                    # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
-                    longest_s = (
-                        _LONGEST_NAP_S if self._push_library(now - begun) else IDLE_S
-                    )
-                    timeout = min(_NAP_S + (now - begun) * _NAP_OF_WAIT, longest_s)
+                timeout = self._sleep_after(now - begun, polling=polling)
 
             if threads.shared:
                 self._wait_shared(ready, polling=polling)
+
+    def _sleep_after(self, waited_s: float, *, polling: bool) -> float:
+        """Return how long a wait may sleep in its next turn; 0: it has given its core away."""
+
+        # All that can end the wait makes a descriptor readable: epoll wakes us, however long we
+        # sleep.
+        if self._is_announced(polling=polling):
+            return min(self.longest_s + waited_s * _NAP_OF_WAIT, IDLE_S)
+
+        if waited_s < self.patience.yield_s:
+            # Ranks share cores: the awaited one may need this core now
+            self.patience.pause()
+            return 0.0
+
+        # No descriptor: naps, which a packet ends, leave the core to the awaited proc.
+        longest_s = _LONGEST_NAP_S if self._push_library(waited_s) else IDLE_S
+
+        return min(_NAP_S + waited_s * _NAP_OF_WAIT, longest_s)
 
     def _wait_shared(self, ready: Callable[[], bool], *, polling: bool) -> None:
         """Run turns until ``ready()``, and let other threads in between.
