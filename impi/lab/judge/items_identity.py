@@ -80,17 +80,17 @@ def _prefix_is_unknown(
 def _is_managed(facts: Facts, rank: RankSeen) -> bool:
     """Whether impirun is the process manager of a rank's library: of MPICH's kind, on one node."""
 
-    if facts.case.launcher(facts.settings) != "auto" or rank.rank is None:
+    if facts.case.launcher(facts.settings) != "auto":
         return False
 
-    planned = facts.roster.ranks[rank.rank]
+    # By the client, which was seen, and not by the rank: a process may say any number.
     nodes = {
-        facts.roster.ranks[other].node
-        for other in facts.roster.of_client(planned.client)
+        facts.roster.ranks[other].node for other in facts.roster.of_client(rank.client)
     }
 
     # impirun manages processes on its own node only: a client of several nodes has its mpiexec.
-    return len(nodes) == 1 and manifest(planned.vendor).library.launcher == "hydra"
+    vendor = vendor_of(facts, rank)
+    return len(nodes) == 1 and manifest(vendor).library.launcher == "hydra"
 
 
 def _prefix(library: PurePosixPath) -> PurePosixPath:

@@ -33,13 +33,13 @@ class Pick:
     names: tuple[str, ...] = ()
     also: TierGroup | None = None  # a group to which each case must belong, too
     but: TierGroup | None = None  # a group to which no case may belong
-    compiled: bool = False  # only cases that have a program in C
+    compiled: bool = False  # only cases with a program in C beside the one in Python
 
     def has(self, case: Case) -> bool:
         if (
             (self.also and self.also not in case.groups)
             or self.but in case.groups
-            or (self.compiled and not case.twin)
+            or (self.compiled and (not case.twin or _is_in_c_alone(case)))
         ):
             return False
 
@@ -47,6 +47,11 @@ class Pick:
         return not wanted or not {*case.groups, *case.tags, case.name}.isdisjoint(
             wanted
         )
+
+
+def _is_in_c_alone(case: Case) -> bool:
+    """Whether a case chooses the ABI of its cells itself, so that no tier can."""
+    return all(variant.startswith("abi=") for variant in case.variants)
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ def test_backends_have_names(capsys: pytest.CaptureFixture[str]) -> None:
 def test_how_many_labs() -> None:
     assert jobs_of(options("--jobs", "3")) == 3
     assert 1 <= jobs_of(options()) <= 4
-    with pytest.raises(UsageError, match="--jobs 65: from 1 to 64 labs"):
+    with pytest.raises(UsageError, match="--jobs 65: from 1 to 64 cells"):
         jobs_of(options("--jobs", "65"))
 
 

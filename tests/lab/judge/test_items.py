@@ -55,7 +55,10 @@ ELSEWHERE = {
 )
 def test_a_good_job_passes(case, topology):
     vendors = ("pure", "mpich", "openmpi", "mpich", "pure")[: topology.count("+") + 1]
-    verdict = run(cell=(case, vendors, topology), variant=CASES[case].variants[0])
+    variant = CASES[case].variants[0]
+    # A forged lab has no compiler: the judge asks the same of a program in C.
+    variant = "" if variant.startswith("abi=") else variant
+    verdict = run(cell=(case, vendors, topology), variant=variant)
     assert (verdict.outcome, verdict.reason) == ("pass", "")
     asked = (
         set(ITEMS)

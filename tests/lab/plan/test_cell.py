@@ -89,7 +89,7 @@ def test_an_id_names_its_cell(cell):
         ("p2p.rong/pure+pure/1x1+1x1", "no case 'p2p.rong'"),
         ("p2p.ring/pure+lamb/1x1+1x1", "no vendor 'lamb'"),
         ("p2p.ring/pure+pure", "topology"),
-        ("p2p.ring/pure+pure/1x1", "not as many"),
+        ("p2p.ring/pure+pure/1x1", "different numbers of clients"),
         (
             "p2p.ring/pure+pure/1x1+1x1/auth=none",
             "auth has no value 'none'; it has key",

@@ -336,7 +336,7 @@ def test_what_a_vendor_declares_is_unsupported_unless_it_is_to_be_proved(monkeyp
     few = {name: manifest(name) for name in ("pure", "mpich", "openmpi")}
     monkeypatch.setattr(
         manifests,
-        "_all",
+        "_all_manifests",
         lambda: {
             **few,
             "mpich": replaced(few["mpich"], unsupported=(row,)),

@@ -18,7 +18,7 @@ from impi.lab.plan.tier_parts import Pick, parts_of
 def test_a_trio_has_three_vendors_however_many_there_are(monkeypatch):
     three = {name: manifest(name) for name in names()}
     four = {**three, "fourth": replaced(manifest("mpich"), name="fourth")}
-    monkeypatch.setattr(manifests, "_all", lambda: four)
+    monkeypatch.setattr(manifests, "_all_manifests", lambda: four)
     tier_parts.parts_of.cache_clear()
     for tier, trios in (("core", 4), ("pairs", 4), ("full", 24)):
         cells = cells_of(tier)
@@ -36,9 +36,10 @@ def test_tier_pairs_has_a_line_of_six_clients():
 
 def test_the_tier_abi_is_every_program_in_c_for_each_abi():
     tier = cells_of("abi")
+    in_c_alone = {"shutdown.broken", "startup.unloaded"}
     assert {cell.case.name for cell in tier} == {
         case.name for case in CASES.values() if case.twin
-    }
+    } - in_c_alone
     assert all(cell.settings["abi"] in ("standard", *cell.vendors) for cell in tier)
     assert make_plan(tier, FakeBackend()).excluded == ()
 

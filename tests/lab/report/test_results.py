@@ -236,7 +236,8 @@ def test_a_folder_that_cannot_be_made_leaves_nothing(
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(
-        LabError, match=r"cannot be made: No space left on device; name a folder"
+        LabError,
+        match=r"cannot be made: No space left on device; go to a folder that you can write",
     ):
         created(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -330,7 +330,9 @@ def lam_elsewhere(lam_image: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The vendor ``lam`` as a party elsewhere, with its quirks and deviations."""
     known = manifests._all_manifests()
     elsewhere = replaced(known["lam"], kind="remote")
-    monkeypatch.setattr(manifests, "_all", lambda: {**known, "lam": elsewhere})
+    monkeypatch.setattr(
+        manifests, "_all_manifests", lambda: {**known, "lam": elsewhere}
+    )
     return lam_image
 
 

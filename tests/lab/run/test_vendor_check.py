@@ -22,7 +22,7 @@ def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     new_vendor(tmp_path, "acme")
     mine = manifests.read(tmp_path / "acme" / "acme.toml")
     few = {each.name: each for each in manifests.vendors("core")}
-    monkeypatch.setattr(manifests, "_all", lambda: {**few, "acme": mine})
+    monkeypatch.setattr(manifests, "_all_manifests", lambda: {**few, "acme": mine})
     return tmp_path / "acme"
 
 

@@ -67,7 +67,7 @@ def test_another_users_keeper_is_none(
         listener.bind(f"\0impi-keeper-{name}")
         listener.listen()
         monkeypatch.setattr(os, "getuid", lambda: 4711)
-        with pytest.raises(JobError, match="another user's process has the name"):
+        with pytest.raises(JobError, match="a process of another user has the name"):
             keeper.ask(name)
 
 
