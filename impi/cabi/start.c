@@ -158,6 +158,9 @@ static void impi_stay(int signal) { (void)signal; }
    Only the two together tell, because an extension may compute for hours with the lock. */
 
 #define IMPI_HELD_S 10
+/* Processor time in a second from which on something computes. Python wakes each thread that waits for its lock
+   200 times a second, and a wake-up may cost a millisecond in a virtual machine. */
+#define IMPI_COMPUTES_S 0.5
 static unsigned impi_turns;
 
 static void *impi_take_turns(void *nothing)
@@ -189,7 +192,7 @@ static void *impi_watch_lock(void *nothing)
         double computed = impi_computed();
         sleep(1);
         if (impi_state > 1) return nothing;
-        int goes_on = __atomic_load_n(&impi_turns, __ATOMIC_RELAXED) != turns || impi_computed() - computed > 0.01;
+        int goes_on = __atomic_load_n(&impi_turns, __ATOMIC_RELAXED) != turns || impi_computed() - computed > IMPI_COMPUTES_S;
         still = goes_on ? 0 : still + 1;
     }
     return write(2, told, sizeof told - 1) < 0 ? nothing : NULL;
