@@ -335,11 +335,9 @@ class Turns:
     def _only_host(self, operation: Operation) -> int | None:
         """Return the host whose packets alone can complete the operation, or None."""
 
-        if self.watch is not None:
-            return None  # a wait in one channel would never call watch()
-
-        if self.others and self.waiters:
-            return None  # a local message may end it
+        # A wait in one channel would never call watch(), and would miss a local message.
+        if self.watch is not None or self._local_interest():
+            return None
 
         host = None
 
@@ -360,7 +358,7 @@ class Turns:
             # answer to a CANCEL (3.7.4).
             host = self._ways.host_of[awaited.remote.dest]
 
-        return None if host is None or self._local_interest() else host
+        return host
 
     @any_thread
     def ask(self, test: Callable[[], bool]) -> bool:
