@@ -80,12 +80,11 @@ def bootstrap(python: str, warm: str = "") -> tuple[list[str], bytes]:
         f" data = os.read(0, {len(text)} - len(text))\n"
         " if not data: raise SystemExit\n"
         " text += data\n"
-        f"{_WARM.format(warm) if warm else _COLD}"
+        f"{_WARM.format(warm) if warm else ''}"
         "for name, source in json.loads(text).items():\n"
         " module = sys.modules[name] = types.ModuleType(name)\n"
         " exec(compile(source, name, 'exec'), module.__dict__)\n"
-        f"{_RESTORE if warm else ''}"
-        "module.main(like)"
+        f"{_RESTORE if warm else 'module.main()'}"
     )
     if warm:
         return [python, "-c", program], text
@@ -95,9 +94,6 @@ def bootstrap(python: str, warm: str = "") -> tuple[list[str], bytes]:
     return [python, "-I", "-S", "-c", program], text
 
 
-_COLD: Final = """\
-like = [sys.executable, "-I", "-S"]
-"""
 # The node's modules make place for ours, which supervise: what is under test must not judge how it
 # ends. A module that cannot be loaded fails in each command, as it does without a fork server.
 _WARM: Final = """\
@@ -114,6 +110,7 @@ _RESTORE: Final = """\
 for name in json.loads(text):
  del sys.modules[name]
 sys.modules.update(theirs)
+module.main(like)
 """
 
 
