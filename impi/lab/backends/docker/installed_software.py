@@ -31,29 +31,22 @@ def software(
         if nodes
     }
     for party, node in {"server": server, **first}.items():
-        if (
-            version := (node.read("/opt/impi/version.txt") or b"")
-            .decode("utf-8", "replace")
-            .strip()
-        ):
+        if version := _text(node, "/opt/impi/version.txt").strip():
             found[f"{party}.library"] = version
 
-        for line in (
-            (node.read("/opt/impi/pip.txt") or b"")
-            .decode("utf-8", "replace")
-            .splitlines()
-        ):
+        for line in _text(node, "/opt/impi/pip.txt").splitlines():
             package, _, version = line.partition("==")
             if package not in _INSTALLERS:
                 found[f"{party}.{package}"] = version
 
-    for line in (
-        (server.read("/opt/impi/dpkg.txt") or b"")
-        .decode("utf-8", "replace")
-        .splitlines()
-    ):
+    for line in _text(server, "/opt/impi/dpkg.txt").splitlines():
         package, _, version = line.partition("\t")
         if package in _SYSTEM:
             found[f"debian.{package}"] = version
 
     return found
+
+
+def _text(node: Node, path: str) -> str:
+    """Return the text of a file that an image has written; empty: there is none."""
+    return (node.read(path) or b"").decode("utf-8", "replace")
