@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 from impi.base import manifests
+from impi.base.manifests import Manifest
 from impi.lab.judge import expectations
 from impi.lab.plan import tier_parts
 
@@ -99,15 +100,28 @@ def pytest_runtest_makereport() -> Generator[
 
 
 @pytest.fixture
-def three_vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def know_vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Return a function that makes its arguments the only vendors, until the test ends."""
+
+    def know(*known: Manifest) -> None:
+        by_name = {each.name: each for each in known}
+        monkeypatch.setattr(manifests, "_all_manifests", lambda: by_name)
+        _forget_cells()
+
+    yield know
+    _forget_cells()
+
+
+def _forget_cells() -> None:
+    # Each of these caches holds cells of the vendors known when it was filled.
+    for cached in (tier_parts.parts_of, expectations._named, expectations._everything):
+        cached.cache_clear()
+
+
+@pytest.fixture
+def three_vendors(know_vendors: Callable[..., None]) -> None:
     """Only the vendors of the default tier, for numbers that must not grow with a new vendor."""
-    few = {each.name: each for each in manifests.vendors("core")}
-    monkeypatch.setattr(manifests, "_all_manifests", lambda: few)
-    for cached in (tier_parts.parts_of, expectations._named):
-        cached.cache_clear()
-    yield
-    for cached in (tier_parts.parts_of, expectations._named):
-        cached.cache_clear()
+    know_vendors(*manifests.vendors("core"))
 
 
 @dataclass(frozen=True)

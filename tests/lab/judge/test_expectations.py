@@ -5,6 +5,8 @@ import datetime
 import pytest
 
 from impi.base.errors import UsageError
+from impi.base.manifests import manifest, vendors
+from impi.base.records import replaced
 from impi.lab.judge.expectations import load
 from impi.lab.judge.verdict import Verdict
 from impi.lab.plan.cell import parse_cell
@@ -210,3 +212,10 @@ def test_the_first_row_that_fits(read):
 )
 def test_the_cells_that_a_row_names(read, cells, count):
     assert len(read(row(cells=f'"{cells}"')).rows[0].named()) == count
+
+
+def test_a_row_names_cells_of_the_vendors_known_now(read, know_vendors):
+    (ring,) = read(row(cells='"p2p.ring/*+openmpi/*"')).rows
+    assert "fourth" not in {cell.vendors[0] for cell in ring.named()}
+    know_vendors(*vendors("core"), replaced(manifest("mpich"), name="fourth"))
+    assert "fourth" in {cell.vendors[0] for cell in ring.named()}

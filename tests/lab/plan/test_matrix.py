@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from forge import FakeBackend
 
-from impi.base import manifests
 from impi.base.errors import UsageError
 from impi.base.manifests import Unsupported, manifest
 from impi.base.records import replaced
@@ -331,17 +330,12 @@ def test_a_selector_must_pick_something(selectors, words):
     assert words in str(caught.value)
 
 
-def test_what_a_vendor_declares_is_unsupported_unless_it_is_to_be_proved(monkeypatch):
+def test_what_a_vendor_declares_is_unsupported_unless_it_is_to_be_proved(know_vendors):
     row = Unsupported(cells="p2p.ring", reason="it has no rings")
-    few = {name: manifest(name) for name in ("pure", "mpich", "openmpi")}
-    monkeypatch.setattr(
-        manifests,
-        "_all_manifests",
-        lambda: {
-            **few,
-            "mpich": replaced(few["mpich"], unsupported=(row,)),
-            "openmpi": replaced(few["openmpi"], unsupported=()),
-        },
+    know_vendors(
+        manifest("pure"),
+        replaced(manifest("mpich"), unsupported=(row,)),
+        replaced(manifest("openmpi"), unsupported=()),
     )
     cells = [
         parse_cell(f"{case}/pure+mpich/1x2+1x2") for case in ("p2p.ring", "p2p.any")

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 from forge import FakeBackend
 
-from impi.base import manifests
-from impi.base.manifests import manifest, names
+from impi.base.manifests import manifest, vendors
 from impi.base.records import replaced
 from impi.lab.cases import CASES
-from impi.lab.plan import tier_parts
 from impi.lab.plan.matrix import cells_of, make_plan
 from impi.lab.plan.tier_parts import Pick, parts_of
 
 
-@pytest.mark.usefixtures("three_vendors")
-def test_a_trio_has_three_vendors_however_many_there_are(monkeypatch):
-    three = {name: manifest(name) for name in names()}
-    four = {**three, "fourth": replaced(manifest("mpich"), name="fourth")}
-    monkeypatch.setattr(manifests, "_all_manifests", lambda: four)
-    tier_parts.parts_of.cache_clear()
+def test_a_trio_has_three_vendors_however_many_there_are(know_vendors):
+    know_vendors(*vendors("core"), replaced(manifest("mpich"), name="fourth"))
     for tier, trios in (("core", 4), ("pairs", 4), ("full", 24)):
         cells = cells_of(tier)
         assert all(len(cell.vendors) == len(cell.topology.clients) for cell in cells)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -326,13 +327,10 @@ def lam_image(engine: docker.DockerClient) -> str:
 
 
 @pytest.fixture
-def lam_elsewhere(lam_image: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def lam_elsewhere(lam_image: str, know_vendors: Callable[..., None]) -> str:
     """The vendor ``lam`` as a party elsewhere, with its quirks and deviations."""
-    known = manifests._all_manifests()
-    elsewhere = replaced(known["lam"], kind="remote")
-    monkeypatch.setattr(
-        manifests, "_all_manifests", lambda: {**known, "lam": elsewhere}
-    )
+    others = [each for each in manifests.vendors() if each.name != "lam"]
+    know_vendors(*others, replaced(manifests.manifest("lam"), kind="remote"))
     return lam_image
 
 

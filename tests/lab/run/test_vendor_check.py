@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,12 +18,11 @@ from impi.lab.run.vendor_check import Requirement, check
 
 
 @pytest.fixture
-def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def acme(tmp_path: Path, know_vendors: Callable[..., None]) -> Path:
     """A vendor of its own folder, as ``impilab new vendor`` writes it."""
     new_vendor(tmp_path, "acme")
     mine = manifests.read(tmp_path / "acme" / "acme.toml")
-    few = {each.name: each for each in manifests.vendors("core")}
-    monkeypatch.setattr(manifests, "_all_manifests", lambda: {**few, "acme": mine})
+    know_vendors(*manifests.vendors("core"), mine)
     return tmp_path / "acme"
 
 
