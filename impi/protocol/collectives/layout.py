@@ -94,7 +94,7 @@ class Layout:
         return len(self._locals[self._number[rank]])
 
     def has_company(self, rank: int) -> bool:
-        return self.num_local_to_rank(rank) > 1
+        return len(self._locals[self._number[rank]]) > 1
 
     def locals_to_master(self, number: int) -> tuple[int, ...]:
         """Return the ranks under the client of master ``number``, ascending, the master first.

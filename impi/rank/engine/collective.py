@@ -190,9 +190,10 @@ class NumbersCodec(_ElementCodec):
     ) -> None:
         super().__init__(datatype, long_size, external=external)
         self.code = code
+        self.width = datatype.size
 
     def _empty(self, count: int) -> memoryview:
-        return numbers(bytearray(count * self.datatype.size), self.code)
+        return numbers(bytearray(count * self.width), self.code)
 
     def value_in(self, octets: Octets) -> memoryview:
         return numbers(octets, self.code)

@@ -13,8 +13,8 @@ from typing import Any, Final
 from impi.protocol.semantics.values.basic import C_CODES
 from impi.protocol.semantics.values.datatype import TypeMap
 
-# Elements that Python combines as fast as numpy does; a program that reduces more loads numpy.
-_MOST: Final = 32
+MOST: Final = 32
+"""Elements that Python combines as fast as numpy does; more are numpy's."""
 # By the names of numpy, and of libraries' elements: those of array.
 _CODES: Final = {
     name: code for name, code in C_CODES.items() if name[0] in "iu" or name == "f8"
@@ -53,11 +53,6 @@ def code_of(datatype: TypeMap) -> str:
         if datatype.name and len(datatype.runs) == 1
         else ""
     )
-
-
-def worth(count: int) -> bool:
-    """Whether ``count`` elements are few enough to combine here, if numpy is not loaded."""
-    return count <= _MOST
 
 
 def numbers(octets: memoryview | bytearray, code: str) -> memoryview:

@@ -272,7 +272,11 @@ class BufferOperations:
             )
 
         return self._reducer(
-            message, op, lambda plan: do.reduce(root, plan.value, plan.reduction), into
+            do,
+            message,
+            op,
+            lambda plan: do.reduce(root, plan.value, plan.reduction),
+            into,
         )
 
     def _allreduce(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
@@ -281,7 +285,7 @@ class BufferOperations:
         message = self._operand(sendbuf, into)
 
         return self._reducer(
-            message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into
+            do, message, op, lambda plan: do.allreduce(plan.value, plan.reduction), into
         )
 
     def _reduce_scatter_block(
@@ -359,7 +363,7 @@ class BufferOperations:
         message = self._operand(sendbuf, into)
 
         return self._reducer(
-            message, op, lambda plan: do.scan(plan.value, plan.reduction), into
+            do, message, op, lambda plan: do.scan(plan.value, plan.reduction), into
         )
 
     def _exscan(self, sendbuf: BufferSpec, recvbuf: BufferSpec, op: Op) -> Start:
@@ -368,7 +372,7 @@ class BufferOperations:
         message = self._operand(sendbuf, into)
 
         return self._reducer(
-            message, op, lambda plan: do.exscan(plan.value, plan.reduction), into
+            do, message, op, lambda plan: do.exscan(plan.value, plan.reduction), into
         )
 
     # ---- inside ----------------------------------------------------------------------------------
@@ -386,6 +390,7 @@ class BufferOperations:
             ]
 
         return self._reducer(
+            do,
             message,
             op,
             lambda plan: do.reduce_scatter(plan.value, plan.reduction, divide, counts),
@@ -394,6 +399,7 @@ class BufferOperations:
 
     def _reducer(
         self,
+        do: Algorithms,
         message: UserBuffer,
         op: Op,
         algorithm: Callable[[reduction_plan.Plan], Any],
@@ -403,7 +409,6 @@ class BufferOperations:
             # A handle of our own: the program may free its own before the end
             op = Op._wrap(op._state)
 
-        do = self._algorithms
         plan = reduction_plan.plan(message, op, do.plans, external=do.external)
         # A value that arrives in the result's place would destroy an operand that is there.
         apart = (
@@ -448,10 +453,10 @@ class BufferOperations:
         if place is not None and length is not None and len(place) != length:
             place = None
 
-        engine = runtime.engine()
+        context, engine = self._live(), runtime.engine()
         operation = CollectiveOperation(
             engine,
-            self._live(),
+            context,
             algorithm,
             codec or OctetCodec(),
             finish,
@@ -515,7 +520,8 @@ def _check_alike(
     message: UserBuffer, into: UserBuffer, sent: int, received: int
 ) -> None:
     """Check that the two buffers of a reduction have one datatype and size, like mpi4py."""
-    if message.datatype != into.datatype:
+    # Mostly one constant: to ask whether two handles are equal is a call.
+    if message.datatype is not into.datatype and message.datatype != into.datatype:
         raise ValueError(
             "message: the datatypes of the send and the receive buffer differ"
         )

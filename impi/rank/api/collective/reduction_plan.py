@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from impi.base.records import record, replaced
 from impi.protocol.collectives import Elements, Reduction
-from impi.protocol.semantics.lazynumpy import loaded, np
+from impi.protocol.semantics.lazynumpy import np
 from impi.protocol.semantics.values import op as predefined
 from impi.protocol.semantics.values import wordops
 from impi.protocol.semantics.values.datatype import TypeMap
@@ -53,8 +53,7 @@ def plan(message: UserBuffer, op: Op, plans: Plans, *, external: bool) -> Plan:
         Exception: ERR_OP: the operation is not defined for the type.
     """
 
-    # Part of the key: once the program has loaded numpy, the same call has another plan.
-    few = not loaded() and wordops.worth(message.count)
+    few = message.count <= wordops.MOST
     key = (op._state, message.datatype._state, message.discovered, few)
 
     found = plans.get(key)
@@ -66,18 +65,24 @@ def plan(message: UserBuffer, op: Op, plans: Plans, *, external: bool) -> Plan:
             plans[key] = found
 
     reduction, codec = found
+    if isinstance(codec, NumbersCodec):
+        return Plan(_numbers_of(message, codec), reduction, codec)
 
     typemap = codec.datatype
     if message.count * typemap.size > INT_MAX:  # counts of a library may be C ints
         reduction = replaced(reduction, library=None)
 
-    if isinstance(codec, NumbersCodec):
-        first, last = typemap.inside(message.view, message.offset, message.count)
-        return Plan(
-            wordops.numbers(message.view[first:last], codec.code), reduction, codec
-        )
-
     return Plan(array_of(message), reduction, codec)
+
+
+def _numbers_of(message: UserBuffer, codec: NumbersCodec) -> memoryview:
+    octets = message.octets()
+    # A slice ends where the memory ends; the check has the sentence.
+    if octets is None or len(octets) < message.count * codec.width:
+        first, last = codec.datatype.inside(message.view, message.offset, message.count)
+        octets = message.view[first:last]
+
+    return wordops.numbers(octets, codec.code)
 
 
 def _prepared(

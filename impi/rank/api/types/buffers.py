@@ -78,16 +78,22 @@ class UserBuffer:
 
     def block(self, index: int) -> UserBuffer:
         """Return ``count`` elements, ``index`` blocks further on."""
-        offset = self.offset + index * self.count * self.datatype.typemap.extent
+        extent = _SIZES.get(self.datatype._state) or self.datatype.typemap.extent
+        offset = self.offset + index * self.count * extent
         return UserBuffer(self.view, offset, self.count, self.datatype, self.discovered)
 
     def octets(self) -> memoryview | None:
         """Return the elements in memory; None: not one predefined value without gaps."""
-        typemap = self.datatype.typemap
-        if not typemap.name or len(typemap.runs) != 1 or typemap.size != typemap.extent:
-            return None
 
-        return self.view[self.offset : self.offset + self.count * typemap.size]
+        # The common types are found here: short collectives ask for each block.
+        size = _SIZES.get(self.datatype._state)
+        if size is None:
+            typemap = self.datatype.typemap
+            size = typemap.size
+            if not typemap.name or len(typemap.runs) != 1 or size != typemap.extent:
+                return None
+
+        return self.view[self.offset : self.offset + self.count * size]
 
 
 @record
@@ -183,26 +189,15 @@ def _plainly(spec: Any, readonly: bool) -> tuple[memoryview, int, Datatype] | No
         typ = datatype
 
     size = _SIZES.get(typ._state)
-
-    return None if size is None else _counted(view, size, count, typ)
-
-
-def _counted(
-    view: memoryview, size: int, count: int | None, typ: Datatype
-) -> tuple[memoryview, int, Datatype] | None:
-    """Return ``count`` elements of a type as octets, or all that there are; None: too few."""
-
-    if view.format != "B" or view.ndim != 1:
-        if not view.nbytes:
-            return None  # an empty view cannot be cast
-
-        view = view.cast("B")
-
-    nbytes = len(view) if count is None else count * size
-    if not 0 <= nbytes <= len(view) or nbytes % size:
+    nbytes = view.nbytes
+    if size is None or not nbytes:  # an empty view cannot be cast
         return None
 
-    return view if nbytes == len(view) else view[:nbytes], nbytes // size, typ
+    octets = view.cast("B")
+    if count is None:
+        return None if nbytes % size else (octets, nbytes // size, typ)
+
+    return (octets[: count * size], count, typ) if 0 <= count * size <= nbytes else None
 
 
 def _listed(spec: Any) -> tuple[Any, int | None, Datatype | None]:
@@ -239,7 +234,7 @@ def _plain_buffer(spec: Any, readonly: bool, blocks: int) -> UserBuffer | None:
 
 def kept_buffer(spec: object, *, readonly: bool, blocks: int = 1) -> UserBuffer:
     """:func:`read_buffer` for an operation that outlasts its call, and perhaps its datatype."""
-    read = read_buffer(spec, readonly=readonly, blocks=blocks)
+    read = _plain_buffer(spec, readonly, blocks) or _read_fully(spec, readonly, blocks)
     if read.datatype._is_constant:
         return read
 
@@ -279,10 +274,15 @@ def read_buffer(
     """
 
     plain = _plain_buffer(spec, readonly, blocks)
-    if plain is not None:
-        return plain
 
-    # The full reading: all of mpi4py's forms, and the sentences of its errors.
+    return _read_fully(spec, readonly, blocks, check) if plain is None else plain
+
+
+def _read_fully(
+    spec: Any, readonly: bool, blocks: int, check: bool = True
+) -> UserBuffer:
+    """Read all of mpi4py's forms, and find the sentences of their errors."""
+
     buf, counts, displ, datatype = _split(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
     start = _index(displ) if displ is not None else 0
