@@ -208,7 +208,7 @@ def _said(part: _Part, *, programs: bool = False) -> list[str]:
     return [
         line
         for line in lines
-        if not (programs and line.startswith(("impirun:", "Warning:")))
+        if not (programs and line.startswith(("impirun:", "impi:", "Warning:")))
     ]
 
 

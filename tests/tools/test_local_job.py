@@ -64,8 +64,11 @@ def test_a_client_that_was_lost_for_the_failure_of_another_says_less() -> None:
         run(("client 0", lost), ("client 1", late))
 
 
-def test_a_mistake_of_the_user_says_more_than_a_loss() -> None:
-    lost = "raise SystemExit('impirun: client 0: no server answers')"
+@pytest.mark.parametrize(
+    "said", ["impirun: client 0: no server answers", "impi: client 1: no such folder"]
+)
+def test_a_mistake_of_the_user_says_more_than_a_loss(said: str) -> None:
+    lost = f"raise SystemExit({said!r})"
     wrong = "import sys, time; time.sleep(0.5); sys.stderr.write('impirun: client 1: no such folder'); sys.exit(4)"
     with pytest.raises(
         LaunchError, match=r"client 1 said: impirun: client 1: no such folder"

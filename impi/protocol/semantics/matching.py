@@ -51,7 +51,8 @@ class Matcher(Generic[P, U]):
         """Take the oldest message that matches, or else queue the receive and return None."""
 
         # A message that waits is older than this receive, so the receive is never queued behind it.
-        message = self.take(source, tag)
+        # Mostly none waits, which the truth of a dictionary tells without a call.
+        message = self.take(source, tag) if self._unexpected else None
         if message is not None:
             return message
 
