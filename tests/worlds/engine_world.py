@@ -44,8 +44,17 @@ class _Later(_Pending):
 
 
 class _Arrival:
-    def __init__(self, source: int, tag: int, data: bytes, pending: _Pending) -> None:
+    def __init__(
+        self,
+        source: int,
+        tag: int,
+        data: bytes,
+        pending: _Pending,
+        *,
+        is_here: bool,
+    ) -> None:
         self.source, self.tag, self.nbytes = source, tag, len(data)
+        self.octets = memoryview(data) if is_here else None
         self._data, self._pending = data, pending
 
     def receive(self, buffer: memoryview) -> _Pending:
@@ -61,6 +70,8 @@ class MemoryComm:
     has none.
     """
 
+    hands_over = False
+    """Whether messages lie in this process when they have come, as those of pure procs."""
     collectives: LocalCollectives | None = None
 
     def __init__(
@@ -80,7 +91,13 @@ class MemoryComm:
     def isend(self, dest: int, tag: int, data: memoryview, *, sync: bool) -> _Pending:
         pending = _Pending()
         self._queues.setdefault((self._members[dest], self.cid), deque()).append(
-            _Arrival(self.rank, tag, bytes(data), pending)
+            _Arrival(
+                self.rank,
+                tag,
+                bytes(data),
+                pending,
+                is_here=self.hands_over and not sync,
+            )
         )
         if not sync:
             done = _Pending()

@@ -506,10 +506,7 @@ class CollectiveOperation(Compound):
         if operation.failure is not None:
             raise operation.failure
 
-        return self._codec.decode(
-            octets.data,
-            external=operation.message is not None and operation.message.external,
-        )
+        return self._codec.decode(octets.data, external=operation.external)
 
     def _decoded(self, octets: Octets) -> Any:
         return self._codec.decode(octets, external=self._engine.external)

@@ -194,6 +194,11 @@ class Matching:
             # apart: 2 * tag, plus 1 for collectives.
             source = shadow.peers[arrival.source]
             tag, collective = divmod(arrival.tag, 2)
+            if arrival.octets is not None and self._handed_over(
+                context, collective, source, tag, arrival.octets
+            ):
+                continue
+
             self.arrived(
                 context,
                 bool(collective),
@@ -201,6 +206,31 @@ class Matching:
             )
 
         return any_came
+
+    def _handed_over(
+        self,
+        context: Context,
+        collective: int,
+        source: int,
+        tag: int,
+        octets: memoryview,
+    ) -> bool:
+        """Give a local message that is here to its receive at once; False: none is posted."""
+
+        # As deliver() does for a message of another client, without an object for it.
+        if collective and tag in context.takers:
+            return False
+
+        operation = context.matchers[collective].meet(source, tag)
+        if operation is None:
+            return False
+
+        if operation.maybe_local:
+            context.count_waiting(-1)
+
+        operation.deliver(source, tag, 0, octets, external=False)
+
+        return True
 
     @any_thread
     def arrived(

@@ -182,6 +182,14 @@ class ReceiveOperation:
         return self._message
 
     @property
+    def external(self) -> bool:
+        """Whether the octets of its message are external32."""
+        if self._delivered is not None:
+            return self._delivered[4]
+
+        return self._message is not None and self._message.external
+
+    @property
     def is_remote(self) -> bool:
         return self._message is not None and self._message.remote is not None
 

@@ -54,6 +54,8 @@ class Arrival(Protocol):
     """Rank of the sender in the :class:`LocalComm`."""
     tag: int
     nbytes: int
+    octets: memoryview | None
+    """The message, if it is in this process; it may then be copied in place of :meth:`receive`."""
 
     def receive(self, buffer: memoryview) -> Pending:
         """Receive into ``buffer`` (>= ``nbytes`` writable octets); completes a synchronous send."""

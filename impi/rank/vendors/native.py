@@ -210,7 +210,7 @@ class _NativeSending(_Request):
 class _Arrival:
     """A matched message of the library."""
 
-    __slots__ = ("_library", "_message", "nbytes", "source", "tag")
+    __slots__ = ("_library", "_message", "nbytes", "octets", "source", "tag")
 
     def __init__(self, library: _Library, message: Any, status: Any) -> None:
         self._library = library
@@ -218,6 +218,7 @@ class _Arrival:
         self.source: int = status.source
         self.tag: int = status.tag
         self.nbytes: int = status.Get_elements(library.byte)
+        self.octets: memoryview | None = None
 
     def receive(self, buffer: memoryview) -> _Request:
         if self.nbytes <= _INT_MAX:

@@ -114,6 +114,7 @@ class _PureArrival:
         "_own_send",
         "_vendor",
         "nbytes",
+        "octets",
         "source",
         "tag",
         "world",
@@ -135,6 +136,8 @@ class _PureArrival:
         self.source = -1
         self.tag = frame.tag
         self.nbytes = frame.nbytes
+        # A message to itself needs receive(): that tells its send.
+        self.octets = data if own_send is None else None
 
     @property
     def is_here(self) -> bool:

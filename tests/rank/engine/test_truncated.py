@@ -6,7 +6,7 @@ import socket
 import tracemalloc
 
 import pytest
-from engine_world import MemoryVendor, make_job, run_job
+from engine_world import MemoryComm, MemoryVendor, make_job, run_job
 
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.protocol.wire.packets import (
@@ -69,9 +69,17 @@ def test_an_announcement_of_2_gib_costs_no_memory(posted_first: bool) -> None:
         assert (answer.pk_type, answer.srqid) == (PacketType.SYNCACK, 7)
 
 
-@pytest.mark.parametrize("clients", [[1, 1], [2]], ids=["remote", "local"])
+@pytest.mark.parametrize(
+    ("clients", "hands_over"),
+    [([1, 1], False), ([2], False), ([2], True)],
+    ids=["remote", "local", "local and here"],
+)
 @pytest.mark.parametrize("nbytes", [13, 1024, 1025, 100_000])
-def test_what_comes_after_it_is_whole(nbytes: int, clients: list[int]) -> None:
+def test_what_comes_after_it_is_whole(
+    nbytes: int, clients: list[int], hands_over: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryComm, "hands_over", hands_over)
+
     def program(engine: Engine) -> bytes | None:
         context = engine.make_context(0, range(2))
         if engine.rank == 0:

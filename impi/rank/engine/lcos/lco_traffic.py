@@ -278,6 +278,7 @@ class _Arrived:
         self._traffic = traffic
         self._parcel = parcel
         self.source, self.tag, self.nbytes = parcel.slot, parcel.tag, parcel.nbytes
+        self.octets: memoryview | None = None
 
     def receive(self, buffer: memoryview) -> Pending:
         """Take the octets; tell a sender that waits."""
