@@ -127,12 +127,13 @@ class Engine:
         )
         # With the quirk a tag decides which matcher gets a message, and in a resilient job a
         # receive must be interruptible: neither can use the short path, which sees no object.
-        self._has_short_path = not (quirks.reduce_on_p2p or job.is_resilient)
         ways.channels = Channels(
             ways.transfer,
             sockets,
             patience,
-            deliver=matching.deliver if self._has_short_path else None,
+            deliver=None
+            if quirks.reduce_on_p2p or job.is_resilient
+            else matching.deliver,
             arrived=matching.remote_arrived,
             cancelled=matching.remote_cancelled,
             foreign=job.version == STRICT_VERSION,
@@ -446,7 +447,9 @@ class Engine:
         # With local procs a message could come by the library, which a wait in one channel would
         # not see; subclasses of Context (LCOs) have receivers of their own.
         ours = type(context) is Context and not context.is_inter
-        return ours and self._has_short_path and not self.turns.others
+        return ours and not (
+            self.turns.others or self.reduce_on_p2p or self.job.is_resilient
+        )
 
     @any_thread
     def is_external(self, context: Context, dest: int) -> bool:

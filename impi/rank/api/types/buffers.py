@@ -279,7 +279,7 @@ def read_buffer(
 
 
 def _read_fully(
-    spec: Any, readonly: bool, blocks: int, check: bool = True
+    spec: object, readonly: bool, blocks: int, check: bool = True
 ) -> UserBuffer:
     """Read all of mpi4py's forms, and find the sentences of their errors."""
 
