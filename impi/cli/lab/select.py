@@ -144,7 +144,7 @@ SELECTION: Final[Declared] = {
     },
     "--failed": {
         "action": "store_true",
-        "help": "only cells that did not pass in the newest run",
+        "help": "only cells that did not pass in the newest run, on its backend",
     },
     "--shard": {
         "metavar": "I/N",
@@ -189,6 +189,24 @@ def expectations_of(options: argparse.Namespace) -> Expectations:
 
     # A file that the user has named must exist; the usual one need not.
     return load(path) if options.expect or path.exists() else Expectations()
+
+
+def backend_of(options: argparse.Namespace) -> Backend:
+    """Return the backend of --backend; with --failed alone, that of the run whose cells failed.
+
+    Raises:
+        UsageError: the selection contradicts itself, or there is no such run.
+        LabError: the engine that is named does not answer.
+    """
+    _check_selection(options)
+    name: str | None = options.backend
+    # A failure of a container need not show on loopback: without a word from the user,
+    # cells are tried again where they failed.
+    if name is None and options.failed:
+        name = read_run(options.runs).head["backend"]
+
+    chosen: Backend = options.choose(name)
+    return chosen
 
 
 def planned(options: argparse.Namespace, backend: Backend) -> Plan:
