@@ -60,7 +60,8 @@ without variants only:
 
 
 def _backend(text: str) -> str:
-    named = text.startswith(ON_HOSTS) or text.partition(":")[0] == ON_KUBERNETES
+    has_file = text.startswith(ON_HOSTS) and text != ON_HOSTS
+    named = has_file or text.partition(":")[0] == ON_KUBERNETES
     if text not in ("docker", "local", "swarm") and not named:
         choices = "docker, local, swarm, ssh:FILE, kubernetes[:NAMESPACE]"
         raise argparse.ArgumentTypeError(
@@ -292,6 +293,10 @@ def _check_selection(options: argparse.Namespace) -> None:
         parse_shard(options.shard)
 
     refuse(
+        (
+            options.runs.exists() and not options.runs.is_dir(),
+            f"--runs {options.runs} is a file: name the folder that is to hold the runs",
+        ),
         *(
             (
                 options.program is None and value not in (None, ""),
