@@ -170,6 +170,13 @@ def _chosen(args: argparse.Namespace, record: type) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for option in options_of(record):
         given = getattr(args, option.name, None)
+        # Most often a shell variable that is not set, as in --nodes "$NODES": without this the
+        # job would run, and elsewhere than the user believes.
+        if given == "":
+            raise UsageError(
+                f"{option.title} is empty: give it {option.metavar}, or leave it out"
+            )
+
         if isinstance(given, list):
             values[option.name] = tuple(
                 value for text in given for value in _several(option.read(text))

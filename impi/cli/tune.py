@@ -117,7 +117,8 @@ def tune(options: argparse.Namespace) -> int:
         compared = table.comparison(parameters, clients, measurement["measured"])
     except (KeyError, TypeError, ValueError):
         raise UsageError(
-            f"{options.measured} is not a measurement of impi tune"
+            f"{options.measured} is not a measurement of impi tune; name a file that "
+            "'python -m impi.tools.tune.measure FILE' has written"
         ) from None
 
     if said := contradiction(parameters):

@@ -118,7 +118,6 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("impilab expect lint --expect bad.toml", "bad.toml is not TOML", "line 1"),
     ("impilab run --backend ssh:none.toml", "none.toml cannot be", "write its path"),
     ("impilab run --replace mpich=/nowhere", "no folder /nowhere", "name the one that"),
-    ("impilab abi --library m=/nowhere", "no folder /nowhere", "name the one that has"),
     ("impilab merge none", "no folder none", "'impilab run --shard' has written"),
     ("impilab merge .", "has no run in it", "'impilab run --shard' has written"),
     ("impilab clean --runs none", "--runs none", "name the one that has the runs"),
@@ -184,6 +183,28 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("CC=nocc impicc x.c", "CC is nocc", "set CC to a compiler", 1),
     ("impilab run --program ok.c", "ok.c is a source", "compile it by 'impicc'"),
     ("impilab run --program ok.F90", "is a source", "compile it by 'impifort'"),
+    # words of a shell that came out empty, or name a thing of another kind
+    ("impilab run --parties pure+", "no vendor ''", "the vendors are pure, mpich"),
+    ("impilab run --topology ''", "'' is not NODESxPROCS", "write a client"),
+    ("impilab run ''", "selector ''", "write CASE/PARTIES/TOPOLOGY"),
+    ("impilab plan --topology 0x1+1x1", "'0x1'", "write a client with"),
+    ("impilab plan --backend ssh: p2p.ring", "'ssh:'", "ssh:FILE"),
+    ("impilab plan --backend local --runs ok.py", "ok.py is a file", "name the folder"),
+    ("impilab run --expect ok.py", "ok.py is not TOML", "line 1"),
+    ("impilab run --resume --failed", "--resume keeps the plan", "leave out all"),
+    ("impilab run --program ok.py --tolerance 1e-9", "--tolerance", "--output FILE"),
+    ("impilab run --program ok.py --output /x", "/x", "into its own folder"),
+    ("impilab report .", ". is not a run", "'impilab ls runs' shows those"),
+    ("impi tune --from data.txt", "data.txt is not a measurement", "has written"),
+    ("impi conform table list.json", "list.json is not a report", "has written"),
+    ("impi bench latency --sizes 8,banana", "'banana' is not a size", "such as 64KiB"),
+    ("impi bench show list.json", "list.json is not of", "impi-bench 1 is needed"),
+    ("$ impirun -client 0 h:1 --nodes '' ok.py", "--nodes is empty", "leave it out"),
+    ("impirun -n 1 --prefix '' ok.py", "--prefix is empty", "give it DIR"),
+    ("impirun -n 1 -host '' ok.py", "client 0: -host takes", "NODE:SLOTS"),
+    ("impirun -n 1 --vendor pure:2 ok.py", "'pure:2'", "did you mean pure?"),
+    ("impirun -server 33", "-server is 33", "must be 1 to 32"),
+    ("IMPI_AUTH_SECRET=short impirun -server 1", "fewer than 16", "openssl rand"),
     ("FC=nofc impifort x.f90", "FC is nofc", "install gfortran, or set FC", 1),
 ]
 
@@ -194,6 +215,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "ok.py").chmod(0o644)
     (tmp_path / "data.txt").write_text("hello\n")
     (tmp_path / "bad.toml").write_text("[[expect]\n")
+    (tmp_path / "list.json").write_text("[]\n")
     for name in ("ok.c", "ok.F90"):
         (tmp_path / name).write_text("int main(void) { return 0; }\n")
     (tmp_path / "loop.py").symlink_to("loop.py")

@@ -202,6 +202,20 @@ def test_a_start_that_fails_is_told_first_and_truly(form: str, tmp_path: Path) -
     assert first == f"Error: {NO_SSH}"
 
 
+@pytest.mark.parametrize("other", ["none.py", "ok.py"])
+def test_the_cause_of_a_failed_start_is_said_once(other: str, tmp_path: Path) -> None:
+    """The server says it in the terminal of the command; its clients add nothing."""
+    (tmp_path / "none.py").write_text("raise SystemExit(3)")
+    (tmp_path / "ok.py").write_text("from mpi4py import MPI\n")
+    code, _, err = ended(start(tmp_path, "-n", "1", "none.py", ":", "-n", "1", other))
+    assert code == 3
+    first, *more = err.splitlines()
+    assert first.startswith("Error: client "), err
+    assert "rank 0 of this client ended with exit code 3" in first
+    # A rank that waits in MPI_Init has learnt why it ends; the commands say nothing again.
+    assert [line for line in more if not line.startswith("impi: client 0 ")] == [], err
+
+
 def test_the_line_of_ssh_may_come_later_than_ours(tmp_path: Path) -> None:
     """A client's impirun reports to the server beside ssh's own words: no line says "above"."""
     (tmp_path / "ok.py").write_text("from mpi4py import MPI\n")

@@ -14,11 +14,11 @@ from impi.cli.lab.select import (
     EXIT_CODES,
     SELECTION,
     SELECTORS,
+    backend_of,
     expectations_of,
     jobs_of,
     planned,
 )
-from impi.lab.nodes.interface import Backend
 from impi.lab.plan.cell import Cell
 from impi.lab.plan.matrix import Excluded, Plan
 from impi.lab.report.history import DEFAULT_S, durations, expected_s
@@ -48,7 +48,7 @@ def add_plan(verbs: Verbs) -> None:
 
 def _plan(options: argparse.Namespace) -> int:
     jobs, expectations = jobs_of(options), expectations_of(options)
-    backend: Backend = options.choose(options.backend)
+    backend = backend_of(options)
     plan = planned(options, backend)
     known = durations(options.runs, backend.name)
 

@@ -23,6 +23,7 @@ from impi.cli.lab.select import (
     EXIT_CODES,
     SELECTION,
     SELECTORS,
+    backend_of,
     expectations_of,
     jobs_of,
     planned,
@@ -198,7 +199,7 @@ def _run(options: argparse.Namespace) -> int:
         ),
     )
     terms = Terms(ttl_s=seconds("--ttl", options.ttl, least=LEAST_TTL_S))
-    own, backend = parse_replacements(options.replace), options.choose(options.backend)
+    own, backend = parse_replacements(options.replace), backend_of(options)
     earlier: EarlierRun | None = getattr(options, "earlier", None)
     plan = some(earlier.plan if earlier is not None else planned(options, backend))
     check_health(backend)

@@ -60,7 +60,8 @@ without variants only:
 
 
 def _backend(text: str) -> str:
-    named = text.startswith(ON_HOSTS) or text.partition(":")[0] == ON_KUBERNETES
+    has_file = text.startswith(ON_HOSTS) and text != ON_HOSTS
+    named = has_file or text.partition(":")[0] == ON_KUBERNETES
     if text not in ("docker", "local", "swarm") and not named:
         choices = "docker, local, swarm, ssh:FILE, kubernetes[:NAMESPACE]"
         raise argparse.ArgumentTypeError(
@@ -144,7 +145,7 @@ SELECTION: Final[Declared] = {
     },
     "--failed": {
         "action": "store_true",
-        "help": "only cells that did not pass in the newest run",
+        "help": "only cells that did not pass in the newest run, on its backend",
     },
     "--shard": {
         "metavar": "I/N",
@@ -189,6 +190,24 @@ def expectations_of(options: argparse.Namespace) -> Expectations:
 
     # A file that the user has named must exist; the usual one need not.
     return load(path) if options.expect or path.exists() else Expectations()
+
+
+def backend_of(options: argparse.Namespace) -> Backend:
+    """Return the backend of --backend; with --failed alone, that of the run whose cells failed.
+
+    Raises:
+        UsageError: the selection contradicts itself, or there is no such run.
+        LabError: the engine that is named does not answer.
+    """
+    _check_selection(options)
+    name: str | None = options.backend
+    # A failure of a container need not show on loopback: without a word from the user,
+    # cells are tried again where they failed.
+    if name is None and options.failed:
+        name = read_run(options.runs).head["backend"]
+
+    chosen: Backend = options.choose(name)
+    return chosen
 
 
 def planned(options: argparse.Namespace, backend: Backend) -> Plan:
@@ -274,6 +293,10 @@ def _check_selection(options: argparse.Namespace) -> None:
         parse_shard(options.shard)
 
     refuse(
+        (
+            options.runs.exists() and not options.runs.is_dir(),
+            f"--runs {options.runs} is a file: name the folder that is to hold the runs",
+        ),
         *(
             (
                 options.program is None and value not in (None, ""),

@@ -45,6 +45,11 @@ class Facts:
         return parse_variant(self.variant)
 
     @property
+    def is_by_one(self) -> bool:
+        """Whether one command is server and clients, whose words go to one terminal."""
+        return self.settings.get("start") == "one"
+
+    @property
     def conditions(self) -> Conditions:
         """The user's conditions on a program of their own; no conditions for other cases."""
         return self.case.own.conditions if self.case.own is not None else Conditions()

@@ -55,6 +55,7 @@ from impi.protocol.startup.client import (
     ClientEvent,
     ClientMachine,
     Lost,
+    Negotiated,
 )
 from impi.protocol.startup.facts import ClientFacts
 from impi.rank.doors.introduce import AGAIN_S, PAUSE_S
@@ -126,6 +127,8 @@ class Rendezvous:
         # Losses of others that lost() has heard of; the caller empties it
         self.losses: list[Lost] = []
         self._answered = False
+        # Whether all clients are in the job, and whether the server has said why it ends
+        self._begun = self._ended = False
 
     def __enter__(self) -> Self:
         return self
@@ -219,6 +222,14 @@ class Rendezvous:
         """Whether the server demands TLS, for all connections between processes of the job."""
         return self._machine.encrypted
 
+    @property
+    def is_said(self) -> bool:
+        """Whether the user has read why the job could not begin, so that this client adds nothing.
+
+        A server that has started this client prints its sentence first, in the same terminal.
+        """
+        return bool(self._started) and self._ended and not self._begun
+
     def fileno(self) -> int:
         return self._socket.fileno()
 
@@ -253,6 +264,9 @@ class Rendezvous:
         try:
             with self._writing:
                 events = self._machine.receive_data(data)
+        except JobEnded:
+            self._ended = True
+            raise
         except PeerError as error:
             # The machine knows no addresses, and the user has to know which server it was.
             if error.peer in ("", "the server"):
@@ -260,6 +274,7 @@ class Rendezvous:
 
             raise
 
+        self._begun |= any(isinstance(event, Negotiated) for event in events)
         self._flush()
 
         return events

@@ -86,6 +86,7 @@ def run_client(
         for line in text.splitlines():
             print(f"impirun: client {options.rank}: {line}", file=stderr, flush=True)
 
+    rendezvous: Rendezvous | None = None
     try:
         with ExitStack() as stack:
             # Only task 0 is a client. From the command line the other tasks take only where they
@@ -94,11 +95,13 @@ def run_client(
                 serve(Tasks(environ))
                 return 0
 
-            return _begin(options, environ, warn, stack)
+            rendezvous = stack.enter_context(_rendezvous_of(options, environ))
+            return _begin(options, environ, warn, stack, rendezvous)
     except ImpiError as error:
         # A server on this machine that has started this client, and does not answer any more, has
         # ended: it has said why.
-        if not (isinstance(error, NoServer) and environ.get(OF_SERVER) == "here"):
+        gone = isinstance(error, NoServer) and environ.get(OF_SERVER) == "here"
+        if not gone and not (rendezvous is not None and rendezvous.is_said):
             warn(str(error))
 
         return _code_of(error)
@@ -106,27 +109,29 @@ def run_client(
         return ExitCode.SIGINT
 
 
+def _rendezvous_of(options: ClientOptions, environ: Mapping[str, str]) -> Rendezvous:
+    """Return the connection to the server, not open yet; UsageError: its address is malformed."""
+    host, port = parse_endpoint(options.server)
+    return Rendezvous(
+        host,
+        port,
+        options.rank,
+        environ=environ,
+        versions=versions_to_offer(options),
+        auth=options.common.auth,
+        silence_s=options.common.heartbeat_timeout_s,
+    )
+
+
 def _begin(
     options: ClientOptions,
     environ: Mapping[str, str],
     warn: Callable[[str], None],
     stack: ExitStack,
+    rendezvous: Rendezvous,
 ) -> int:
     """Check all that needs no job, connect to the server, and only then start procs."""
     host, port = parse_endpoint(options.server)
-    versions = versions_to_offer(options)
-    silence_s, auth = options.common.heartbeat_timeout_s, options.common.auth
-    rendezvous = stack.enter_context(
-        Rendezvous(
-            host,
-            port,
-            options.rank,
-            environ=environ,
-            versions=versions,
-            auth=auth,
-            silence_s=silence_s,
-        )
-    )
     # Not connected yet: a mistake in the plan is found before the server counts this client.
     with telling(rendezvous):
         tasks, plan = plan_client(options, environ, warn, stack)
@@ -600,7 +605,9 @@ class _Session:
 
             # Printed after the end of all processes, so that it is the last line.
             lost = survival is not None and survival.is_loss(signum)
-            self._warn(self._end(children, why, code, lost=lost))
+            told = self._end(children, why, code, lost=lost)
+            if not self._rendezvous.is_said:
+                self._warn(told)
 
             return code
 

@@ -104,6 +104,9 @@ def read_measurement(path: Path) -> dict[str, Any]:
         value = None
 
     if not isinstance(value, dict) or value.get("format") != MEASUREMENT:
-        raise UsageError(f"{path} is not a measurement of impi tune")
+        raise UsageError(
+            f"{path} is not a measurement of impi tune; name a file that "
+            "'python -m impi.tools.tune.measure FILE' has written"
+        )
 
     return value

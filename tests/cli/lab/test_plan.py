@@ -263,6 +263,23 @@ def test_failed_takes_cells_of_no_tier_and_none_that_is_not_asked_for(backend, c
     assert list(by_id()) == ["p2p.ring/pure+mpich/1x1+1x3"]
 
 
+@pytest.mark.parametrize(
+    ("words", "named"), [((), "fake"), (("--backend", "swarm"), "swarm")]
+)
+def test_what_failed_runs_again_on_the_backend_of_its_run(backend, words, named):
+    asked: list[str | None] = []
+
+    def choose(name: str | None) -> FakeBackend:
+        asked.append(name)
+        return backend
+
+    backend.tweak = breaks("p2p.ring")
+    assert main(["run", P2P], choose=choose) == 1
+    assert main(["run", "--failed", *words], choose=choose) == 1
+    assert main(["plan", "--failed", *words], choose=choose) == 0
+    assert asked == [None, named, named]
+
+
 def test_what_an_interrupted_run_did_not_come_to_has_not_passed(backend):
     interrupts(backend, "p2p.any")
     assert lab(backend, "run", P2P, "--jobs", "1", "--seed", "5") == 2

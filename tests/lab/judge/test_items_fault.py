@@ -179,6 +179,21 @@ def test_a_job_that_starts_says_so(good, phase):
     assert judge(facts).outcome == "pass"
 
 
+@pytest.mark.parametrize(
+    ("start", "phase", "outcome"),
+    [("one", "labels", "pass"), ("", "labels", "fail"), ("one", "recv", "fail")],
+)
+def test_one_command_says_once_why_its_job_does_not_begin(good, start, phase, outcome):
+    hit = HITS[f"kill-rank@{phase}"]
+    when = RUNNING if phase == "recv" else "before start-up was complete"
+    facts = after(good, hit, f"{NAMES['rank']}, {when}")
+    facts = replace(facts, variant=f"{'start=one,' if start else ''}fault={hit}")
+    assert judge(but(facts, 0, stderr="")).outcome == outcome
+    other = "impirun: client 0: it is not known\n"
+    assert judge(but(facts, 0, stderr=other)).outcome == "fail"
+    assert judge(facts).outcome == "pass"
+
+
 @pytest.mark.parametrize(("phase", "outcome"), [("early", "pass"), ("labels", "fail")])
 def test_a_rank_that_has_told_nobody_what_it_is_cannot_be_named(good, phase, outcome):
     for what in (

@@ -172,8 +172,11 @@ def read_run(path: Path) -> tuple[str, Mapping[str, str]]:
     """
     with reading(path, "is not a report of impi conform --json"):
         value = json.loads(path.read_text("utf-8"))
-        if value["form"] != FORM:
-            raise UsageError(f"{path} is not a report of impi conform --json")
+        if not isinstance(value, dict) or value["form"] != FORM:
+            raise UsageError(
+                f"{path} is not a report of impi conform --json; "
+                "name a file that 'impi conform --json' has written"
+            )
 
         verdicts = {
             clause: ClauseVerdict(told).value

@@ -55,6 +55,11 @@ def read_results(folder: Path) -> Json:
     if not folder.is_dir():
         raise UsageError(f"there is no run {folder}; 'impilab ls runs' shows them")
 
+    if not file.exists() and not (folder / "plan.json").exists():
+        raise UsageError(
+            f"{folder} is not a run: it has no plan.json; 'impilab ls runs' shows those of runs/"
+        )
+
     if not file.exists():
         raise UsageError(
             f"{file} is missing: the run is under way, or was killed; 'impilab run --resume' ends it"
