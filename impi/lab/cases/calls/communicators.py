@@ -114,7 +114,7 @@ COMMUNICATOR_CASES: Final = (
         "comm.create",
         ("4.3", "4.3.1", "4.4"),
         ("communicator",),
-        lambda _roster, rank: 2 if rank == 1 else 6,
+        lambda _roster, rank: 3 if rank == 1 else 7,
         _create,
         communicators=2,
         others=(*MAKING, 240),
@@ -124,10 +124,10 @@ COMMUNICATOR_CASES: Final = (
         ("4.8", "4.9"),
         ("communicator", "intercommunicator"),
         lambda roster, rank: (
-            3 + any(rank in pair for pair in zip(*_groups(roster), strict=False))
+            4 + any(rank in pair for pair in zip(*_groups(roster), strict=False))
         ),
         _intercomm,
-        communicators=3,
+        communicators=4,
         others=(*MAKING, Tag.MERGE, Tag.FREE),
         groups=("nodes",),
     ),

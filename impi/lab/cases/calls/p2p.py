@@ -411,7 +411,7 @@ P2P_CASES: Final = (
         params={"types": [list(row) for row in _ALL_TYPES]},
         groups=("core",),
     ),
-    Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 4, _derived),
+    Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 5, _derived),
     Case("p2p.pack", ("4.1",), ("p2p", "data"), 3, _packed),
     Case("p2p.truncate", ("3.7.1",), ("p2p", "error"), 2, _truncated),
     Case(
