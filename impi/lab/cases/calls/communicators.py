@@ -100,6 +100,9 @@ def _clients(roster: Roster, nonce: str) -> Iterator[Crossing]:
     yield from _sent(roster, ring, inside, nth=1, lsrank=roster.client, unit=4)
 
 
+# Our tag of Create_group, in which the program's own tag is 4
+_GROUP: Final = 640 + 4
+
 COMMUNICATOR_CASES: Final = (
     Case(
         "comm.dup",
@@ -117,7 +120,7 @@ COMMUNICATOR_CASES: Final = (
         lambda _roster, rank: 3 if rank == 1 else 7,
         _create,
         communicators=2,
-        others=(*MAKING, 240),
+        others=(*MAKING, _GROUP),
     ),
     Case(
         "comm.intercomm",

@@ -141,13 +141,13 @@ def _locked(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
         pair = [(src, 0)]
         get = WindowAccess(
-            kind="Get", marks=("lock exclusive",), datatype="INT", count=1
+            kind="Get", marks=("lock exclusive",), datatype="INT", count=2
         )
         yield from _accesses(pair, get, count=_TURNS)
         put = WindowAccess(
-            kind="Put", marks=("unlock", "acknowledge"), datatype="INT", count=1
+            kind="Put", marks=("unlock", "acknowledge"), datatype="INT", count=2
         )
-        yield from _accesses(pair, put, count=_TURNS, open_data=4)
+        yield from _accesses(pair, put, count=_TURNS, open_data=8)
         yield from _accesses(pair, replace(one, marks=("lock shared",)))
         yield from _accesses(pair, one, count=_TURNS - 1)
         own = external_ints(numbers(nonce, f"own/{src}", 1))
