@@ -162,7 +162,8 @@ def _locked(roster: Roster, nonce: str) -> Iterator[Crossing]:
         yield from _accesses(
             pair, WindowAccess(kind="nothing", marks=("unlock", "acknowledge"))
         )
-        yield from _answers(pair, 4, count=2 * _TURNS)
+        yield from _answers(pair, 8, count=_TURNS)
+        yield from _answers(pair, 4, count=_TURNS)
         yield from _answers(pair, b"", count=_TURNS + 1)
 
     yield from barrier(roster)
