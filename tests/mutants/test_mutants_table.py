@@ -115,7 +115,7 @@ def test_no_impirun_is_a_fork_of_what_has_loaded_sound_modules():
         return made
 
     lab = SimpleNamespace(server=node("server"), clients=[[node("c0n0")]])
-    cool(lab)  # type: ignore[arg-type]
+    cool(lab)
     assert [lab.server.warm, lab.clients[0][0].warm] == [None, None]
 
 

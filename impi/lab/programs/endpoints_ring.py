@@ -30,6 +30,7 @@ def merged(comm: MPI.Intracomm) -> list[int]:
     """Return the ranks in ``comm`` of odd endpoints and even ones, as a merge orders them."""
     odd = comm.rank % 2
     half = comm.Split(odd)
+    assert isinstance(half, MPI.Intracomm)
     between = half.Create_intercomm(0, comm, 1 - odd, 9)
     whole = between.Merge(high=not odd)
     ranks: list[int] = whole.allgather(comm.rank)

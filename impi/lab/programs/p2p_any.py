@@ -39,12 +39,12 @@ if rank == 0:
         for tag in (40, 41):
             comm.Send(report.octets(f"any/reply/{r}/{tag}", 16), r, tag)
 else:
-    into = [array("B", bytes(16)) for _ in (40, 41)]
-    posted = [comm.Irecv(each, MPI.ANY_SOURCE, MPI.ANY_TAG) for each in into]
+    replies = [array("B", bytes(16)) for _ in (40, 41)]
+    posted = [comm.Irecv(each, MPI.ANY_SOURCE, MPI.ANY_TAG) for each in replies]
     for tag in (30, 31):
         comm.Send(report.octets(f"any/{rank}/{tag}", 10 + rank), 0, tag)
     MPI.Request.Waitall(posted)
-    for tag, each in zip((40, 41), into, strict=True):
+    for tag, each in zip((40, 41), replies, strict=True):
         wanted = report.octets(f"any/reply/{rank}/{tag}", 16)
         report.check(f"reply {tag}", each.tobytes(), wanted)
 

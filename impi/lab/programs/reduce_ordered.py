@@ -1,4 +1,4 @@
-"""An operation of the program's own that does not commute is applied in rank order (IMPI 4.16, 4.18)."""
+"""An operation that does not commute is applied in rank order (IMPI 4.16, 4.18)."""
 
 from typing import Any
 

@@ -141,13 +141,13 @@ def _locked(roster: Roster, nonce: str) -> Iterator[Crossing]:
 
         pair = [(src, 0)]
         get = WindowAccess(
-            kind="Get", marks=("lock exclusive",), datatype="INT", count=2
+            kind="Get", marks=("lock exclusive",), datatype="INT", count=1
         )
         yield from _accesses(pair, get, count=_TURNS)
         put = WindowAccess(
-            kind="Put", marks=("unlock", "acknowledge"), datatype="INT", count=2
+            kind="Put", marks=("unlock", "acknowledge"), datatype="INT", count=1
         )
-        yield from _accesses(pair, put, count=_TURNS, open_data=8)
+        yield from _accesses(pair, put, count=_TURNS, open_data=4)
         yield from _accesses(pair, replace(one, marks=("lock shared",)))
         yield from _accesses(pair, one, count=_TURNS - 1)
         own = external_ints(numbers(nonce, f"own/{src}", 1))
@@ -162,8 +162,7 @@ def _locked(roster: Roster, nonce: str) -> Iterator[Crossing]:
         yield from _accesses(
             pair, WindowAccess(kind="nothing", marks=("unlock", "acknowledge"))
         )
-        yield from _answers(pair, 8, count=_TURNS)
-        yield from _answers(pair, 4, count=_TURNS)
+        yield from _answers(pair, 4, count=2 * _TURNS)
         yield from _answers(pair, b"", count=_TURNS + 1)
 
     yield from barrier(roster)
