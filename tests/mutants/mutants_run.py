@@ -133,6 +133,7 @@ class Bench:
         if self._prepared is None or self._of != cell.lab:
             self.close()
             self._lab = self._backend.open(cell.vendors, cell.topology, run="mutants")
+            cool(self._lab)
             self._prepared, self._of = prepare(self._lab, "mutants"), cell.lab
         return self._prepared
 
@@ -147,6 +148,13 @@ class Bench:
         if self._lab is not None:
             self._lab.close()
         self._lab = self._prepared = self._of = None
+
+
+def cool(lab: Lab) -> None:
+    """Make each impirun a fresh Python: a warm one is a fork that has the sources of before."""
+    for node in (lab.server, *(node for nodes in lab.clients for node in nodes)):
+        if isinstance(node, SshNode):
+            node.warm = None
 
 
 def _plant(lab: Lab, mutant: Mutant | None) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
-from mutants_run import Bench, Ran
+from mutants_run import Bench, Ran, cool
 from mutants_table import ROOT, Mutant, blames, read_tables
 
 from impi.base.errors import LabError
 from impi.lab.backends import choose_backend
+from impi.lab.backends.nodes import SshNode
 from impi.lab.judge.verdict import Verdict
+from impi.lab.nodes.interface import NodeAccess
 
 TABLES = read_tables()
 BY_NAME = {mutant.name: mutant for mutant in TABLES.mutants}
@@ -98,6 +102,21 @@ def test_a_text_that_is_gone(tmp_path):
     [mutant] = read_tables(tmp_path).mutants
     with pytest.raises(ValueError, match="0 times, not once"):
         mutant.broken()
+
+
+def test_no_impirun_is_a_fork_of_what_has_loaded_sound_modules():
+    def node(name: str) -> SshNode:
+        made = SshNode(
+            name,
+            NodeAccess(address=""),
+            None,  # type: ignore[arg-type]
+        )
+        made.warm = {}
+        return made
+
+    lab = SimpleNamespace(server=node("server"), clients=[[node("c0n0")]])
+    cool(lab)
+    assert [lab.server.warm, lab.clients[0][0].warm] == [None, None]
 
 
 @pytest.mark.proof

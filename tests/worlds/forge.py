@@ -19,6 +19,7 @@ from impi.base.errors import LabError, UsageError
 from impi.base.manifests import manifest
 from impi.base.remote.supervised import Completed
 from impi.lab.cases import CASES, Crossing
+from impi.lab.cases.case import LABELLED
 from impi.lab.cases.own import OwnProgram
 from impi.lab.cases.own_program import case_of
 from impi.lab.evidence.witness_reports import planned_sources
@@ -184,7 +185,14 @@ class Job:
                 if client == ends.lost
                 else int(ends.abrupt)
             )
-            job.clients.append(Completed(argv=(), code=code, stdout=b"", stderr=b""))
+            said = "".join(
+                f"[{client}:{number}] {nonce} {rank}\n"
+                for number, rank in enumerate(roster.of_client(client))
+                if LABELLED in case.launch.options
+            )
+            job.clients.append(
+                Completed(argv=(), code=code, stdout=said.encode(), stderr=b"")
+            )
             job.startup_said[client] = (
                 ["DONE"]
                 if bad or ends.abrupt or client == ends.lost

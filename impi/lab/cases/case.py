@@ -26,6 +26,8 @@ PORTS: Final = 1 << 62
 """Context ids from here on belong to single send slots of LCOs, for messages to open slots."""
 SPECIFIED: Final = "--tuning=specification"
 """The options for collectives of chapter 4, where our clients would choose others."""
+LABELLED: Final = "--label"
+"""The option for labels of output. A program under it prints the nonce and its rank in one line."""
 LCO_TAG: Final = 251
 """The tag of all other packets between LCOs, in the collective context of MPI_COMM_WORLD."""
 MAKING: Final = (Tag.BARRIER, Tag.BCAST, Tag.GATHER, Tag.REDUCE)

@@ -49,6 +49,7 @@ ITEMS: Final[dict[str, Examiner]] = {
     "end.loss": items_end.told,
     "end.code": items_own.code,
     "end.status": items_end.status,
+    "end.labels": items_own.labels,
     "end.output": items_own.output,
     "end.fini": items_end.fini,
     "end.leftovers": items_end.leftovers,

@@ -1,7 +1,12 @@
-"""Evidence for the user's conditions on a program of their own: exit code and output."""
+"""Evidence for what a program prints, writes and ends with.
+
+That is the labels of its lines, and the user's conditions on a program of their own.
+"""
 
 from __future__ import annotations
 
+from impi.base.manifests import manifest
+from impi.lab.cases.case import LABELLED
 from impi.lab.judge.cell_facts import Facts, Failed, ending, failing
 
 
@@ -38,3 +43,28 @@ def output(facts: Facts) -> Failed:
             "case",
             "program",
         )
+
+
+def labels(facts: Facts) -> Failed:
+    """With ``--label`` the line of each rank comes behind the numbers of client and rank."""
+    if LABELLED not in facts.case.launch.options:
+        return
+
+    server = facts.seen.server.stdout if facts.seen.server else ""
+    for client, command in enumerate(facts.seen.clients):
+        ranks = facts.roster.of_client(client)
+        if manifest(facts.roster.ranks[ranks[0]].vendor).kind != "backed":
+            continue  # its launcher is not ours
+
+        # One impirun that starts all is the server's.
+        printed = (command.stdout or server).splitlines()
+        for number, rank in enumerate(ranks):
+            line = f"[{client}:{number}] {facts.nonce} {rank}"
+            if line not in printed:
+                said = [each for each in printed if facts.nonce in each]
+                yield failing(
+                    f"the line {line!r}",
+                    ", ".join(map(repr, said)) or "no line with the nonce",
+                    "case",
+                    facts.client(client),
+                )

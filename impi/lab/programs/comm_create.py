@@ -26,7 +26,16 @@ for name, made in (
         report.octets(f"create/{name}/{chosen[me - 1]}", 18),
     )
     made.Free()
-group.Free()
-world.Free()
+# Odd ranks, then even ones, all of them by sets
+even = world.Range_incl([(0, (size - 1) // 2 * 2, 2)])
+odd = MPI.Group.Difference(world, even)
+both = MPI.Group.Union(odd, even)
+report.check(
+    "a union of groups",
+    list(MPI.Group.Translate_ranks(both, None, world)),
+    [*range(1, size, 2), *range(0, size, 2)],
+)
+for each in (both, odd, even, group, world):
+    each.Free()
 
 report.done()

@@ -29,6 +29,11 @@ if me < partners:
 report.check("allgather", inter.allgather(rank), theirs)
 both = inter.Merge(high=not inside)
 report.check("merged", both.allgather(rank), [*first, *(theirs if inside else mine)])
+tied = inter.Merge(high=True)
+# With equal flags, the group with the lower first rank comes first
+lower, upper = sorted((mine, theirs))
+report.check("merged without an order", tied.allgather(rank), [*lower, *upper])
+tied.Free()
 both.Free()
 inter.Free()
 local.Free()

@@ -36,12 +36,16 @@ if rank == 0:
         True,
     )
     for r in range(1, size):
-        comm.Send(report.octets(f"any/reply/{r}", 16), r, 40)
+        for tag in (40, 41):
+            comm.Send(report.octets(f"any/reply/{r}/{tag}", 16), r, tag)
 else:
+    replies = [array("B", bytes(16)) for _ in (40, 41)]
+    posted = [comm.Irecv(each, MPI.ANY_SOURCE, MPI.ANY_TAG) for each in replies]
     for tag in (30, 31):
         comm.Send(report.octets(f"any/{rank}/{tag}", 10 + rank), 0, tag)
-    into = array("B", bytes(16))
-    comm.Recv(into, MPI.ANY_SOURCE, MPI.ANY_TAG)
-    report.check("reply", into.tobytes(), report.octets(f"any/reply/{rank}", 16))
+    MPI.Request.Waitall(posted)
+    for tag, each in zip((40, 41), replies, strict=True):
+        wanted = report.octets(f"any/reply/{rank}/{tag}", 16)
+        report.check(f"reply {tag}", each.tobytes(), wanted)
 
 report.done()

@@ -25,20 +25,33 @@ report.check(
     "blocks", mirror.tolist(), [*theirs[0:3], 0, theirs[4], 0, 0, 0, *theirs[8:10]]
 )
 
-# Records of a double and an int, with a gap behind
+# Records of a double and an int, with a gap of more than the alignment behind
 record = (
     MPI.Datatype.Create_struct([1, 1], [0, 8], [MPI.DOUBLE, MPI.INT])
-    .Create_resized(0, 16)
+    .Create_resized(0, 24)
     .Commit()
 )
-shape = np.dtype([("x", "f8"), ("n", "i4")], align=True)
+shape = np.dtype(
+    {"names": ["x", "n"], "formats": ["f8", "i4"], "offsets": [0, 8], "itemsize": 24}
+)
 mine = np.zeros(3, dtype=shape)
 mine["x"], mine["n"] = (
     report.numbers(f"derived/x/{rank}", 3),
     report.numbers(f"derived/n/{rank}", 3),
 )
 got = np.zeros(3, dtype=shape)
-comm.Sendrecv([mine, 3, record], to, 82, [got, 3, record], source, 82)
+status = MPI.Status()
+comm.Sendrecv([mine, 3, record], to, 82, [got, 3, record], source, 82, status)
+# Three records are three quarters of a column.
+report.check(
+    "counts",
+    (
+        status.Get_count(record),
+        status.Get_elements(record),
+        status.Get_count(column),
+    ),
+    (3, 6, MPI.UNDEFINED),
+)
 report.check(
     "x of records",
     got["x"].tolist(),

@@ -16,7 +16,8 @@ for i, n in reversed(list(enumerate(lengths))):
     report.check(
         f"Probe of {n}", (status.Get_source(), status.Get_count(MPI.BYTE)), (source, n)
     )
-    while not comm.Iprobe(source, 95 + i, status):
+    # Older messages of other tags wait, too.
+    while not comm.Iprobe(MPI.ANY_SOURCE, 95 + i, status):
         pass
     report.check(f"Iprobe of {n}", status.Get_count(MPI.BYTE), n)
     message = comm.Mprobe(source, 95 + i, status)

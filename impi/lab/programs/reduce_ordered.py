@@ -1,4 +1,4 @@
-"""An operation of the program's own that does not commute is applied in rank order (IMPI 4.16)."""
+"""An operation that does not commute is applied in rank order (IMPI 4.16, 4.18)."""
 
 from typing import Any
 
@@ -30,6 +30,12 @@ for root in (0, size - 1):
 result = np.zeros(2, dtype=np.int32)
 comm.Allreduce(np.array(maps[rank], dtype=np.int32), result, op)
 report.check("everywhere", result.tolist(), expected)
+
+expected = maps[rank]
+for a, b in reversed(maps[:rank]):
+    expected = [a * expected[0] % 251, (a * expected[1] + b) % 251]
+comm.Scan(np.array(maps[rank], dtype=np.int32), result, op)
+report.check("up to here", result.tolist(), expected)
 op.Free()
 
 report.done()

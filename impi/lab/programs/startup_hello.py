@@ -5,6 +5,8 @@ from array import array
 from begun import comm, rank, report, size  # type: ignore[import-not-found]
 from mpi4py import MPI
 
+# The lab looks for its label in the output of impirun.
+print(report.plan["nonce"], rank, flush=True)
 report.check("size of MPI_COMM_WORLD", size, sum(map(len, report.clients)))
 report.check("rank in range", 0 <= rank < size, True)
 attribute = {

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from forge import Job
+from judged import failed, run
 
+from impi.base.remote.supervised import Completed
 from impi.lab.cases.own import Conditions, OwnProgram
 from impi.lab.cases.own_program import case_of
 from impi.lab.evidence.gathered import (
@@ -183,3 +186,21 @@ def test_a_rank_of_a_compiled_program_twice_or_on_another_node() -> None:
     assert next(items_start.world(twice)).actual == "a second rank 0"
     assert next(items_start.placement(twice)).actual == "rank 0 on c1n0"
     assert next(items_start.ranks(twice)).actual.startswith("no report")
+
+
+HELLO = ("startup.hello", ("mpich", "openmpi"), "1x2+1x2")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"[1:0] {nonce} 3\n[1:1] {nonce} 2\n", b"{nonce} 2\n{nonce} 3\n"],
+    ids=["nothing", "another rank's", "no label"],
+)
+def test_each_rank_prints_behind_its_label(said: bytes) -> None:
+    def tweak(job: Job) -> None:
+        text = said.replace(b"{nonce}", job.nonce.encode())
+        job.clients[1] = Completed(argv=(), code=0, stdout=text, stderr=b"")
+
+    verdict = run(tweak, cell=HELLO)
+    assert failed(verdict) == {"end.labels"}
+    assert verdict.blame == "client 1 (openmpi)"

@@ -29,7 +29,7 @@ def test_an_id_reads_well():
         (["p2p.ring/mpich+openmpi"], 2),
         (["p2p.ring/mpich+openmpi/1x2+1x2"], 1),
         (["p2p.ring/mpich+openmpi/**"], 2),
-        (["*/*/1x2+1x2+1x2"], 10),
+        (["*/*/1x2+1x2+1x2"], 11),
         (["*/*/*/auth=key"], 3),
         (["nothing.*"], 0),
         (["p2p.ring", "p2p.ring/mpich+*"], 12),

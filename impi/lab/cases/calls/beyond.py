@@ -192,7 +192,7 @@ BEYOND_CASES: Final = (
         "endpoints.ring",
         (),
         ("lco", "endpoint"),
-        1 + 2 * _ENDPOINTS,
+        1 + 3 * _ENDPOINTS,
         _ring,
         params={"endpoints": _ENDPOINTS},
         others=(LCO_TAG, _APART, Tag.BCAST, Tag.GATHER, Tag.REDUCE),

@@ -280,7 +280,7 @@ COLLECTIVE_CASES: Final = (
         ("collective", "long"),
         lambda roster, _rank: roster.size + 1 + 8,
         _rooted,
-        groups=("core",),
+        groups=("core", "trio"),
     ),
     Case(
         "coll.all",

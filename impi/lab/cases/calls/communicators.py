@@ -100,6 +100,9 @@ def _clients(roster: Roster, nonce: str) -> Iterator[Crossing]:
     yield from _sent(roster, ring, inside, nth=1, lsrank=roster.client, unit=4)
 
 
+# Our tag of Create_group, in which the program's own tag is 4
+_GROUP: Final = 640 + 4
+
 COMMUNICATOR_CASES: Final = (
     Case(
         "comm.dup",
@@ -114,20 +117,20 @@ COMMUNICATOR_CASES: Final = (
         "comm.create",
         ("4.3", "4.3.1", "4.4"),
         ("communicator",),
-        lambda _roster, rank: 2 if rank == 1 else 6,
+        lambda _roster, rank: 3 if rank == 1 else 7,
         _create,
         communicators=2,
-        others=(*MAKING, 240),
+        others=(*MAKING, _GROUP),
     ),
     Case(
         "comm.intercomm",
         ("4.8", "4.9"),
         ("communicator", "intercommunicator"),
         lambda roster, rank: (
-            3 + any(rank in pair for pair in zip(*_groups(roster), strict=False))
+            4 + any(rank in pair for pair in zip(*_groups(roster), strict=False))
         ),
         _intercomm,
-        communicators=3,
+        communicators=4,
         others=(*MAKING, Tag.MERGE, Tag.FREE),
         groups=("nodes",),
     ),

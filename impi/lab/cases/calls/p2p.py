@@ -75,8 +75,11 @@ def _any(roster: Roster, nonce: str) -> Iterator[Crossing]:
                     src=rank, dest=0, cid=WORLD, tag=tag, nbytes=len(data), payload=data
                 )
 
-            data = octets(nonce, f"any/reply/{rank}", 16)
-            yield Crossing(src=0, dest=rank, cid=WORLD, tag=40, nbytes=16, payload=data)
+            for tag in (40, 41):
+                data = octets(nonce, f"any/reply/{rank}/{tag}", 16)
+                yield Crossing(
+                    src=0, dest=rank, cid=WORLD, tag=tag, nbytes=16, payload=data
+                )
 
 
 _LEAST: Final = 20_000
@@ -398,7 +401,7 @@ P2P_CASES: Final = (
         "p2p.any",
         ("3.7.3",),
         ("p2p", "probe"),
-        lambda roster, rank: 2 * (roster.size - 1) + 2 if rank == 0 else 1,
+        lambda roster, rank: 2 * (roster.size - 1) + 2 if rank == 0 else 2,
         _any,
         groups=("core",),
     ),
@@ -411,7 +414,7 @@ P2P_CASES: Final = (
         params={"types": [list(row) for row in _ALL_TYPES]},
         groups=("core",),
     ),
-    Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 4, _derived),
+    Case("p2p.derived", ("1.2.2",), ("p2p", "data"), 5, _derived),
     Case("p2p.pack", ("4.1",), ("p2p", "data"), 3, _packed),
     Case("p2p.truncate", ("3.7.1",), ("p2p", "error"), 2, _truncated),
     Case(

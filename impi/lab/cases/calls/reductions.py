@@ -88,6 +88,7 @@ def _in_order(roster: Roster, nonce: str) -> Iterator[Crossing]:
     yield from collective(
         group_messages.allreduce(group, maps, _composed, commute=False), units=(4,)
     )
+    yield from collective(scan(group, maps, _composed), units=(4,))
 
 
 def _composed(one: bytes, other: bytes) -> bytes:
@@ -136,9 +137,9 @@ REDUCTION_CASES: Final = (
     ),
     Case(
         "reduce.ordered",
-        ("4.16", "4.21"),
+        ("4.16", "4.18", "4.21"),
         ("collective", "reduction"),
-        3,
+        4,
         _in_order,
         groups=("nodes",),
     ),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from impi.lab.cases.case import (
+    LABELLED,
     WORLD,
     Case,
     Crossing,
@@ -112,6 +113,7 @@ JOB_CASES: Final = (
         ("startup",),
         8,
         _introduced,
+        launch=Launch((*Launch().options, LABELLED)),
         groups=("smoke", "core", "wide"),
     ),
     Case(

@@ -5,7 +5,8 @@ int main(int argc, char **argv)
 {
     unsigned char into[MOST_RANKS + 16], wanted[MOST_RANKS + 16];
     int i, r, t, count, right = 1, ordered = 1, first[MOST_RANKS][2];
-    MPI_Status status;
+    MPI_Status status, replies[2];
+    MPI_Request posted[2];
     begin(&argc, &argv);
 
     if (rank == 0) {
@@ -32,17 +33,23 @@ int main(int argc, char **argv)
             ordered = ordered && first[r][0] < first[r][1];
         check_true("order", ordered);
         for (r = 1; r < size; r++) {
-            octets(wanted, 16, "any/reply/%d", r);
-            MPI_Send(wanted, 16, MPI_BYTE, r, 40, MPI_COMM_WORLD);
+            for (t = 40; t < 42; t++) {
+                octets(wanted, 16, "any/reply/%d/%d", r, t);
+                MPI_Send(wanted, 16, MPI_BYTE, r, t, MPI_COMM_WORLD);
+            }
         }
     } else {
+        for (t = 0; t < 2; t++)
+            MPI_Irecv(into + 16 * t, 16, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &posted[t]);
         for (t = 30; t < 32; t++) {
             octets(wanted, 10 + rank, "any/%d/%d", rank, t);
             MPI_Send(wanted, 10 + rank, MPI_BYTE, 0, t, MPI_COMM_WORLD);
         }
-        MPI_Recv(into, 16, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
-        octets(wanted, 16, "any/reply/%d", rank);
-        check_octets("reply", into, wanted, 16);
+        MPI_Waitall(2, posted, replies);
+        for (t = 0; t < 2; t++) {
+            octets(wanted, 16, "any/reply/%d/%d", rank, 40 + t);
+            check_octets(t ? "reply 41" : "reply 40", into + 16 * t, wanted, 16);
+        }
     }
 
     done();

@@ -70,4 +70,4 @@ def test_what_is_cancelled_comes_again():
 
 def test_checks_are_by_rank_where_ranks_differ():
     case = BY_NAME["p2p.any"]
-    assert [case.checks_of(ROSTER, rank) for rank in range(4)] == [2 * 3 + 2, 1, 1, 1]
+    assert [case.checks_of(ROSTER, rank) for rank in range(4)] == [2 * 3 + 2, 2, 2, 2]
