@@ -26,7 +26,7 @@ _LOOK_S: Final = 0.01
 
 
 class FewVisitors(TCPServer):
-    """A server with threads, to be named before its true class; its handler is a :class:`Visitor`."""
+    """A server with threads, named before its true class; its handler is a :class:`Visitor`."""
 
     request_queue_size = MOST
 
