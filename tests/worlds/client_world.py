@@ -61,6 +61,8 @@ class Control:
 class Rendezvous:
     """A server that notes what it is told."""
 
+    patience = float("inf")
+
     def __init__(self) -> None:
         self.events: list[object] = []
         self.losses: list[Lost] = []
@@ -88,6 +90,8 @@ class Rendezvous:
 
 class Children:
     """Starters of which the test says how they fare."""
+
+    patience = float("inf")
 
     def __init__(self) -> None:
         self.forgiven: dict[int, Exit] | None = None

@@ -39,7 +39,7 @@ from impi.base.remote.starter_lines import (
 )
 from impi.launch.client import between
 from impi.launch.labels import Labels
-from impi.launch.pulse import is_silent, silence
+from impi.launch.pulse import is_silent, silence, silent_in_s
 from impi.launch.standard_input import Source
 from impi.launch.start import warm
 from impi.launch.start.program import Command
@@ -406,14 +406,25 @@ class Children:
         )
         return next(silent, "")
 
+    @property
+    def patience(self) -> float:
+        """Seconds until :meth:`check_silence` may find a starter that is lost; infinite: none."""
+        return min(
+            (
+                silent_in_s(one.heard_at, self._silence_s(one))
+                for one in self._starters
+                if one.status is None
+            ),
+            default=float("inf"),
+        )
+
+    def _silence_s(self, one: _Starter) -> float:
+        limit_s = self._times.silence_s
+        return limit_s if one.heard or not limit_s else max(limit_s, _FIRST_S)
+
     def check_silence(self) -> None:
         for one in self._starters if self._times.silence_s else ():
-            limit_s = (
-                self._times.silence_s
-                if one.heard
-                else max(self._times.silence_s, _FIRST_S)
-            )
-
+            limit_s = self._silence_s(one)
             silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
             # A starter, or its ssh, that waits for a processor is not lost: where 200 threads share
             # two processors it may say nothing for 10 s.

@@ -41,7 +41,7 @@ from impi.base.errors import (
 from impi.base.exit_codes import ExitCode
 from impi.base.variables import OF_SERVER
 from impi.launch.net import send_whole, set_options
-from impi.launch.pulse import is_silent, silence
+from impi.launch.pulse import is_silent, silence, silent_in_s
 from impi.protocol.proofs import NONCE_SIZE
 from impi.protocol.startup.auth import (
     ALL,
@@ -292,6 +292,14 @@ class Rendezvous:
             if self._sock is not None:
                 self._machine.beat()
                 send_whole(self._sock, self._machine.data_to_send(), _SEND_S)
+
+    @property
+    def patience(self) -> float:
+        """Seconds until :meth:`check_silence` may find the server lost; infinite: never."""
+        if not self._machine.beats:
+            return float("inf")
+
+        return silent_in_s(self._heard, self._silence_s)
 
     def check_silence(self) -> None:
         """Raise ServerLost if the server has been silent for too long."""

@@ -81,6 +81,7 @@ class Watchdogs:
         # When starters were asked for an answer; None: not asked
         self._asked: float | None = None
         self._cut_at: float | None = None  # when a starter reported a cut channel
+        self._children: Children | None = None  # those that are watched
         # When all procs of a library had ended after MPI_Finalize
         self._all_gone = math.inf
 
@@ -95,7 +96,14 @@ class Watchdogs:
         survival = self._member.survival
         # These waits end by time alone, and no descriptor wakes the loop for them.
         soon = self._asked or self._cut_at or (survival is not None and survival.waits)
-        return _SOON_S if soon else BEAT_S
+        if soon:
+            return _SOON_S
+
+        silent_in_s = min(
+            self._rendezvous.patience,
+            math.inf if self._children is None else self._children.patience,
+        )
+        return min(silent_in_s, BEAT_S)
 
     @property
     def is_over(self) -> bool:
@@ -118,6 +126,7 @@ class Watchdogs:
             LaunchError: a node is lost.
             JobEnded: ``--timeout`` is over.
         """
+        self._children = children
         self._check_silence(children)
         self._check_answers(children)
         self.check_time()

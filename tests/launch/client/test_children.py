@@ -260,6 +260,7 @@ one.start()
 time.sleep(0.02)  # twice the limit
 one.check_silence()
 print(repr(one.lost))
+assert 50 < one.patience < 60
 children._FIRST_S = 0.015
 processes.wants_processor = lambda pid: True
 one.check_silence()
@@ -267,7 +268,9 @@ print(repr(one.lost))
 processes.wants_processor = lambda pid: pid != one._starters[0].pid
 one.check_silence()
 print(one.lost)
+assert 0 < one.patience < 0.1
 one.end(lambda seconds: [key.data() for key, _ in selector.select(seconds)])
+assert one.patience == float("inf")
 one.close()
 """
 

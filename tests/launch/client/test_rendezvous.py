@@ -255,6 +255,7 @@ def test_a_server_that_falls_silent_is_lost() -> None:
     with server.client(0, silence_s=0.1) as client:
         assert client.join(DEADLINE_S) == 1
         client.check_silence()
+        assert 0.0 < client.patience <= 0.1
         with pytest.raises(
             JobError,
             match=r"the server at 127\.0\.0\.1:\d+ has not been heard of for 0\.1 s",
@@ -286,6 +287,7 @@ def test_a_server_that_cannot_beat_is_not_judged() -> None:
         assert client.join(DEADLINE_S) == 1
         time.sleep(0.05)
         client.check_silence()
+        assert client.patience == float("inf")
         client.beat()
         assert client.lost() is None
     assert server.join() == 1

@@ -201,3 +201,14 @@ def test_the_code_of_a_lost_proc_is_that_of_the_job(clock: list[float]) -> None:
     with pytest.raises(JobError) as caught:
         client.dogs.check(client.children)
     assert caught.value.code == 3
+
+
+def test_who_falls_silent_is_found_on_time_though_nothing_wakes_the_loop() -> None:
+    """Else a frozen starter or server was found two seconds later, which busy machines need."""
+    client = Client()
+    client.dogs.check(client.children)
+    assert client.dogs.longest_turn_s == watchdogs.BEAT_S
+    client.children.patience = 0.3
+    assert client.dogs.longest_turn_s == 0.3
+    client.server.patience = 0.2
+    assert client.dogs.longest_turn_s == 0.2
