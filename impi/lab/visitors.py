@@ -95,17 +95,19 @@ class FewVisitors(TCPServer):
 
 
 class Visitor(BaseHTTPRequestHandler):
-    """A handler that tells its server when it is asked; to be named before its true class."""
-
-    server: FewVisitors
+    """A handler of :class:`FewVisitors` that tells it when it is asked, to be named first."""
 
     def handle_one_request(self) -> None:
-        self.server.waits(self.connection)
+        self._of().waits(self.connection)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
         asked = super().parse_request()
         if asked:
-            self.server.answers(self.connection)
+            self._of().answers(self.connection)
 
         return asked
+
+    def _of(self) -> FewVisitors:
+        assert isinstance(self.server, FewVisitors), "the docstring says so"
+        return self.server

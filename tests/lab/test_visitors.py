@@ -113,7 +113,7 @@ def test_an_answer_under_way_is_not_cut(stack: ExitStack) -> None:
     asks.request("GET", "/")
     assert Slow.asked.wait(TIME_S)
     for _ in range(HELD):
-        stack.enter_context(socket.create_connection(server.server_address[:2]))
+        stack.enter_context(socket.create_connection(("127.0.0.1", server.server_port)))
     Slow.goes_on.set()
     assert asks.getresponse().status == 200
     asks.close()

@@ -425,7 +425,7 @@ class Names(Row):
 
 class ToPort(Row):
     secret = bytes.fromhex("ef" * 16)
-    keys = (secret,)
+    keys: tuple[bytes, ...] = (secret,)
     names = "port 127|what listens at"
 
     def __init__(self, stack: ExitStack, *, tls: bool) -> None:

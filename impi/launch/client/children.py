@@ -147,6 +147,7 @@ class _Starter:
         self.heard_at = time.monotonic()
         self.asked_at = 0.0
         self._telling = threading.Lock()
+        self._standstill: processes.Standstill | None = None
         self.status: int | None = None
         self._received = b""
         # Unfinished lines, which would mix with other procs' lines
@@ -187,6 +188,15 @@ class _Starter:
         with self._telling, contextlib.suppress(OSError):
             if self._to >= 0:
                 processes.write(self._to, data)
+
+    def is_still(self) -> bool:
+        """Whether a starter that has said nothing for too long is stopped or cut off."""
+        if not self.command.here:
+            return not processes.wants_processor(self.pid)
+
+        self._standstill = self._standstill or processes.Standstill(self.pid)
+
+        return self._standstill.seen()
 
     def hang_up(self) -> None:
         """Close the pipe to the starter, which then ends its processes, on any node."""
@@ -427,8 +437,9 @@ class Children:
             limit_s = self._silence_s(one)
             silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
             # A starter, or its ssh, that waits for a processor is not lost: where 200 threads share
-            # two processors it may say nothing for 10 s.
-            if silent and not processes.wants_processor(one.pid):
+            # two processors it may say nothing for 10 s. Nor is one here that still runs: perhaps
+            # this impirun was late, and has asked it nothing.
+            if silent and one.is_still():
                 self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
 
     def end(self, turn: Callable[[float], object]) -> None:

@@ -283,8 +283,9 @@ def test_a_server_that_beats_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_server_that_cannot_beat_is_not_judged() -> None:
     server = ServerThread(1)  # AUTH NONE
-    with server.client(0, silence_s=0.01) as client:
+    with server.client(0) as client:
         assert client.join(DEADLINE_S) == 1
+        client._silence_s = 0.01
         time.sleep(0.05)
         client.check_silence()
         assert client.patience == float("inf")

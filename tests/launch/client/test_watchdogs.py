@@ -13,6 +13,7 @@ from impi.launch.client import watchdogs
 from impi.launch.client.children import Cut, Stopped
 from impi.launch.client.control import LostProc
 from impi.launch.client.watchdogs import Watchdogs
+from impi.launch.pulse import BEAT_S
 from impi.protocol.options import ClientOptions
 from impi.protocol.settings import made
 
@@ -207,7 +208,7 @@ def test_who_falls_silent_is_found_on_time_though_nothing_wakes_the_loop() -> No
     """Else a frozen starter or server was found two seconds later, which busy machines need."""
     client = Client()
     client.dogs.check(client.children)
-    assert client.dogs.longest_turn_s == watchdogs.BEAT_S
+    assert client.dogs.longest_turn_s == BEAT_S
     client.children.patience = 0.3
     assert client.dogs.longest_turn_s == 0.3
     client.server.patience = 0.2
