@@ -15,7 +15,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
-from typing import Any, Final
+from typing import Final
 
 MOST: Final = 128
 """Connections at a time."""
@@ -30,14 +30,14 @@ class FewVisitors(TCPServer):
 
     request_queue_size = MOST
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         # For each connection: since when it asks nothing; infinite: it is answered.
         self._there: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         self._most = min(MOST, os.sysconf("SC_OPEN_MAX") // 4)
-        super().__init__(*args, **options)
+        super().__init__(*args, **options)  # type: ignore[arg-type]
 
-    def get_request(self) -> tuple[socket.socket, Any]:
+    def get_request(self) -> tuple[socket.socket, object]:
         """Accept a connection, if there is room.
 
         Raises:
@@ -57,10 +57,13 @@ class FewVisitors(TCPServer):
 
         return sock, address
 
-    def shutdown_request(self, request: Any) -> None:
+    def shutdown_request(
+        self, request: socket.socket | tuple[bytes, socket.socket]
+    ) -> None:
         """Close a connection."""
-        with self._lock:
-            self._there.pop(request, None)
+        if isinstance(request, socket.socket):
+            with self._lock:
+                self._there.pop(request, None)
 
         super().shutdown_request(request)
 

@@ -568,7 +568,7 @@ def test_each_row_has_a_rig() -> None:
 
 
 def test_each_connection_in_the_code_has_a_row() -> None:
-    """Who adds a connection to a job says here which row it has, or why it needs none."""
+    """If you add a connection to a job, say here which row it has, or why it needs none."""
     rooms = [
         ROOT / "impi" / room for room in ("base", "cabi", "launch", "protocol", "rank")
     ]

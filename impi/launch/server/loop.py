@@ -523,6 +523,7 @@ class _Loop:
         self._pulse = Pulse(self._send_heartbeats)
         self._names = Names()
         self._waiting_since = time.monotonic()
+        self._own_silent_in_s = float("inf")
         self._exit_code: int | None = None
         self._started = False
         self._survived = False
@@ -574,7 +575,7 @@ class _Loop:
             min(
                 self._own.input.turn(),
                 self._connections.patience(),
-                self._own.children.patience,
+                self._own_silent_in_s,
                 BEAT_S,
             ),
         )
@@ -591,7 +592,7 @@ class _Loop:
         self._own.children.beat()
 
     def _check_silence(self) -> None:
-        self._own.children.check_silence()
+        self._own_silent_in_s = self._own.children.check_silence()
 
         limit_s = self._options.common.heartbeat_timeout_s
         for conn, connection in list(self._connections.open.items()):

@@ -47,7 +47,7 @@ class OtherJobs:
         self._key, self._proving = trust.key, len(trust.clients)
 
     def key_of(self, context: Context, nclients: int) -> bytes:
-        """Return a secret that all procs of a communicator have, and nobody else; empty: none.
+        """Return a secret that the procs of a communicator alone have; empty: there is none.
 
         That is the key of this job, unless procs of another are in there, or a client has no key.
         """

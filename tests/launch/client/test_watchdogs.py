@@ -209,7 +209,9 @@ def test_who_falls_silent_is_found_on_time_though_nothing_wakes_the_loop() -> No
     client = Client()
     client.dogs.check(client.children)
     assert client.dogs.longest_turn_s == BEAT_S
-    client.children.patience = 0.3
+    client.children.silent_in_s = 0.3
+    client.dogs.check(client.children)
     assert client.dogs.longest_turn_s == 0.3
-    client.server.patience = 0.2
+    client.server.silent_in_s = 0.2
+    client.dogs.check(client.children)
     assert client.dogs.longest_turn_s == 0.2

@@ -181,7 +181,9 @@ class Page:
             app.config["TRUSTED_HOSTS"] = [host, f"localhost:{port}"]
 
         with listener:
-            self._server = _Server(address, port, app, _Answer, fd=listener.fileno())
+            self._server = _PageServer(
+                address, port, app, _PageAnswer, fd=listener.fileno()
+            )
 
         self.url = f"http://{host}/{secret}/"
 
@@ -194,11 +196,11 @@ class Page:
         self._server.server_close()
 
 
-class _Answer(Visitor, WSGIRequestHandler):
+class _PageAnswer(Visitor, WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
 
-class _Server(FewVisitors, ThreadedWSGIServer):
+class _PageServer(FewVisitors, ThreadedWSGIServer):
     pass
 
 
