@@ -24,6 +24,7 @@ from impi.base.errors import ImpiError
 
 BEAT_S: Final = 2.0
 """Seconds between two beats, and between two looks at those of others."""
+_SOON_S: Final = 0.05
 # Longest wait for the end of the thread, which may be inside a beat
 _END_S: Final = 5.0
 
@@ -49,6 +50,18 @@ def is_silent(descriptor: int, heard: float, limit_s: float) -> bool:
     poll.register(descriptor, select.POLLIN)
 
     return not poll.poll(0)
+
+
+def silent_in_s(heard: float, limit_s: float) -> float:
+    """Return the seconds until :func:`is_silent` may hold: a look every two seconds is too late.
+
+    It is never 0: where octets wait to be read, or a process for a processor, time alone does not
+    tell. Infinite: there is no limit.
+    """
+    if not limit_s:
+        return float("inf")
+
+    return max(heard + limit_s - time.monotonic(), _SOON_S)
 
 
 class Pulse:

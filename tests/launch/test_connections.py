@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -424,7 +425,7 @@ class Names(Row):
 
 class ToPort(Row):
     secret = bytes.fromhex("ef" * 16)
-    keys = (secret,)
+    keys: tuple[bytes, ...] = (secret,)
     names = "port 127|what listens at"
 
     def __init__(self, stack: ExitStack, *, tls: bool) -> None:
@@ -441,7 +442,8 @@ class ToPort(Row):
 
     def accept(self) -> None:
         with suppress(ImpiError), visitors.answer(self.port, self.look) as sock:
-            self.heard = visitors.talk(sock, {"procs": []})
+            self.heard = visitors.talk(sock, self.secret, {"procs": []})
+            self.keys = (self.secret, bytes.fromhex(self.heard["key"]))
 
     def look(self) -> None:
         if self.over:
@@ -455,7 +457,11 @@ class ToPort(Row):
         if self.tls and (why := visitors.refusal(engine, {"ours": True})):
             raise UsageError(why)
         with visitors.call(f"impi:{text(where)}:{self.secret.hex()}") as sock:
-            visitors.talk(sock, {"procs": [], "said": PROBE.decode()})
+            met = visitors.talk(
+                sock, self.secret, {"procs": [], "said": PROBE.decode()}
+            )
+        self.thread.join()
+        assert self.keys[1:] == (bytes.fromhex(met["key"]),)
 
     def met(self) -> bool:
         self._end()
@@ -483,6 +489,51 @@ OTHERS = {
     "mpiexec to its daemons, proc to PMI": "test_what_an_mpiexec_carries",
 }
 """Connections of programs that are not ours: what we give them is looked at."""
+
+
+SERVER, HOSTS, INPUT = "client to server", "host to host", "standard input of rank 0"
+IMPIRUN, PROCS, TASKS = "proc to its impirun", "proc to proc", "task 0"
+RELAY, NAMES, PORTS = "near end", "question for", "root to the port"
+PMI, STARTER = "mpiexec to its daemons, proc to PMI", "impirun to a starter"
+MADE_BY: dict[str, Sequence[str]] = {
+    "impi/base/remote/ssh.py": [STARTER],
+    "impi/launch/client/between.py": [TASKS],
+    "impi/launch/client/control.py": [IMPIRUN, INPUT, TASKS],
+    "impi/launch/client/outer.py": [PMI],
+    "impi/launch/client/rendezvous.py": [SERVER],
+    "impi/launch/front.py": [SERVER, NAMES, RELAY],
+    "impi/launch/pmi/door.py": [PMI],
+    "impi/launch/relay/far_end.py": [RELAY, HOSTS],
+    "impi/launch/relay/near_end.py": [RELAY, HOSTS],
+    "impi/launch/server/loop.py": [SERVER, NAMES],
+    "impi/rank/agent/serve.py": [HOSTS, PROCS],
+    "impi/rank/api/comms/dynamic.py": [PORTS],
+    "impi/rank/engine/channels/mesh.py": [HOSTS],
+    "impi/rank/engine/job/bootstrap.py": [HOSTS],
+    "impi/rank/engine/job/fetched_input.py": [INPUT],
+    "impi/rank/engine/job/named.py": [NAMES],
+    "impi/rank/engine/job/visitors.py": [PORTS],
+    "impi/rank/vendors/keeper.py": [PMI],
+    "impi/rank/vendors/meeting.py": [IMPIRUN, PROCS],
+    "impi/rank/vendors/presence.py": [IMPIRUN],
+}
+"""The beginnings of the rows whose connections a module makes or takes."""
+OF_NO_ROW = {
+    "impi/base/remote/commands.py": "a pair inside a machine",
+    "impi/base/remote/forkserver.py": "asks the kernel for a way, and sends nothing",
+    "impi/base/remote/unacknowledged.py": "to the kernel",
+    "impi/launch/interrupts.py": "a pair inside a process",
+    "impi/launch/start/nodes.py": "asks the kernel for an address, and sends nothing",
+    "impi/rank/doors/entrance.py": "takes the listeners of others",
+    "impi/rank/doors/reception.py": "takes the listeners of others",
+    "impi/rank/vendors/dial.py": "called by others",
+    "impi/rank/vendors/interfaces.py": "asks the kernel for a way, and sends nothing",
+}
+MAKE = re.compile(
+    r"\b(socket|create_connection|create_server|socketpair|sock_connect|open_connection"
+    r"|listen|listening|dial)\(|\b(?:sock|client|socket|dial)\.connect\("
+    r"|vendors\.dial import .*\bconnect\b"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -514,6 +565,28 @@ def crossed(key: bytes, octets: bytes) -> bool:
 def test_each_row_has_a_rig() -> None:
     assert sorted(rows()) == sorted([*RIGS, *OTHERS])
     assert all(test in globals() for test in OTHERS.values())
+
+
+def test_each_connection_in_the_code_has_a_row() -> None:
+    """If you add a connection to a job, say here which row it has, or why it needs none."""
+    rooms = [
+        ROOT / "impi" / room for room in ("base", "cabi", "launch", "protocol", "rank")
+    ]
+    found = {
+        str(file.relative_to(ROOT))
+        for room in rooms
+        for file in room.rglob("*.py")
+        if any(
+            MAKE.search(line) and not line.lstrip().startswith("def ")
+            for line in file.read_text().splitlines()
+        )
+    }
+    assert found == {*MADE_BY, *OF_NO_ROW}
+    told = [begin for begins in MADE_BY.values() for begin in begins]
+    for begin in told:
+        assert [row for row in rows() if row.startswith(begin)], begin
+    for row in rows():
+        assert [begin for begin in told if row.startswith(begin)], row
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -10,7 +10,7 @@ import pytest
 
 from impi.base.errors import JobError
 from impi.launch import pulse
-from impi.launch.pulse import Pulse, is_silent, silence
+from impi.launch.pulse import Pulse, is_silent, silence, silent_in_s
 
 
 @pytest.fixture
@@ -56,3 +56,10 @@ def test_silence_is_judged_where_nothing_waits_to_be_read() -> None:
 
 def test_the_words() -> None:
     assert silence(10.0) == "has not been heard of for 10 s: it is stopped, or cut off"
+
+
+def test_when_silence_is_to_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    assert silent_in_s(95.0, 10.0) == 5.0
+    assert 0.0 < silent_in_s(50.0, 10.0) < 0.1, "time alone did not tell"
+    assert silent_in_s(50.0, 0.0) == float("inf")

@@ -5,16 +5,21 @@ The doors of `impi conform` get theirs, too: its verdicts are the same.
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from queue import Empty, Queue
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -247,18 +252,17 @@ CONFORM = ("2.3/interpreter-1", "2.3/interpreter-3", "3.7.1/send-short")
 HELD = 2000
 
 
-def conform(folder: Path, weather: Storm) -> tuple[int, list[str], int]:
-    """Judge impi by some tests; return exit code, verdicts, and the most memory in kB.
-
-    The client begins once the tester's ports are held.
-    """
+@contextmanager
+def tester(folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A tester that judges impi; the client begins once the folder has a file ``begin``."""
     folder.mkdir()
     waits = f"while [ ! -e '{folder}/begin' ]; do sleep 0.05; done; exec \"$@\""
     client = f"{sys.executable} -m impi.cli.impirun -client {{client}} {{server}} -auth 1,0 -np {{np}} {{interpreter}}"
-    command = [sys.executable, "-m", "impi.cli.impi", "conform", *CONFORM]
+    command = [sys.executable, "-m", "impi.cli.impi", "conform", *CONFORM, *more]
     command += ["--client", f"sh -c {shlex.quote(waits)} sh {client}"]
-    with (folder / "said").open("w") as said:
-        process = subprocess.Popen(
+    with (
+        (folder / "said").open("w") as said,
+        subprocess.Popen(
             command,
             env={**os.environ, "IMPI_AUTH_NONE": "1"},
             stdin=subprocess.DEVNULL,
@@ -266,17 +270,30 @@ def conform(folder: Path, weather: Storm) -> tuple[int, list[str], int]:
             stderr=said,
             text=True,
             cwd=ROOT,
-        )
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def size_kb(process: subprocess.Popen[str]) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0])
+
+
+def conform(folder: Path, weather: Storm) -> tuple[int, list[str], int]:
+    """Judge impi by some tests; return exit code, verdicts, and the most memory in kB."""
+    with tester(folder) as process:
         weather.await_ports(1)
         (folder / "begin").touch()
         assert process.stdout is not None
         verdicts, size = [], 0
-        with process.stdout:
-            for line in process.stdout:
-                verdicts += [line.strip()] if line.strip().endswith(CONFORM) else []
-                with suppress(OSError, IndexError):
-                    status = Path(f"/proc/{process.pid}/status").read_text()
-                    size = int(status.partition("VmHWM:")[2].split()[0])
+        for line in process.stdout:
+            verdicts += [line.strip()] if line.strip().endswith(CONFORM) else []
+            with suppress(OSError, IndexError):
+                size = size_kb(process)
         code = process.wait(LIMIT_S)
     return code, sorted(verdicts), size
 
@@ -290,3 +307,49 @@ def test_a_verdict_in_a_storm_is_as_without(tmp_path: Path) -> None:
     assert found[:2] == (code, verdicts), (tmp_path / "storm" / "said").read_text()
     print(f"impi conform: grown by {found[2] - size} kB")
     assert found[2] - size < MOST_GROWTH_KB
+
+
+def ask(url: str, wish: object = None) -> str:
+    """Ask a page as its user does, again and again while it is crowded; return its answer."""
+    until = time.monotonic() + LIMIT_S
+    while True:
+        data = None if wish is None else json.dumps(wish).encode()
+        request = Request(url, data, {"Content-Type": "application/json"})
+        try:
+            with urlopen(request, timeout=LIMIT_S) as answer:
+                return str(answer.read().decode())
+        except HTTPError as error:
+            # The answer to the same wish before has not come through
+            assert "a run is under way" in error.read().decode()
+            return ""
+        except (OSError, HTTPException):
+            assert time.monotonic() < until, url
+
+
+def conform_by_page(folder: Path, weather: Storm) -> tuple[set[tuple[str, str]], int]:
+    """Start the tests from the page of ``--web``; return verdicts, and the most memory in kB."""
+    with tester(folder, "--web", "127.0.0.1:0") as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().split()[3].rstrip(",")
+        weather.await_ports(1)
+        assert all(test in ask(url) for test in CONFORM)
+        ask(f"{url}start", {"tests": CONFORM, "procs": 2})
+        weather.await_ports(2)
+        (folder / "begin").touch()
+        until = time.monotonic() + LIMIT_S
+        while (news := json.loads(ask(f"{url}news?run=1&since=0")))["running"]:
+            assert time.monotonic() < until, news
+            time.sleep(0.1)
+        assert not news["trouble"], news
+        return {(o["test"], o["verdict"]) for o in news["outcomes"]}, size_kb(process)
+
+
+@pytest.mark.proof
+def test_a_page_of_the_tester_in_a_storm_is_as_without(tmp_path: Path) -> None:
+    verdicts, size = conform_by_page(tmp_path / "calm", Calm())
+    assert verdicts == {(test, "holds") for test in CONFORM}
+    with storm(Case(kind="alone", held=HELD)) as weather:
+        found = conform_by_page(tmp_path / "storm", weather)
+    assert found[0] == verdicts, (tmp_path / "storm" / "said").read_text()
+    print(f"impi conform --web: grown by {found[1] - size} kB")
+    assert found[1] - size < MOST_GROWTH_KB

@@ -27,6 +27,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _STAT = 1 << 12  # more octets than /proc/PID/stat has
+_STILL_S = 1.5
 _ENDED = (b"Z", b"X")  # states of processes that have ended and are not reaped
 _LATE_S = 2.0  # TERM comes at least this long before KILL, or after half the grace
 # A process that survives KILL is stuck in the kernel, or another user's
@@ -233,6 +234,46 @@ def wants_processor(pid: int) -> bool:
                 return True
 
     return False
+
+
+class Standstill:
+    """Looks at a process of this machine: whether it stands still, or is late only.
+
+    A process that sleeps may be late, too: it may wait for one that waits for a processor. But it
+    runs for a moment now and then, and a stopped one does not.
+
+    Args:
+        pid: of the process, which runs at least every half second if it can.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._turns, self._since = -1, 0.0
+
+    def seen(self) -> bool:
+        """Return whether it is stopped, or has not run for some time; look several times."""
+        if wants_processor(self._pid):
+            return False
+
+        if _fields(self._pid)[:1] in ([b"T"], [b"t"]):
+            return True
+
+        now, turns = time.monotonic(), _turns(self._pid)
+        if turns != self._turns:
+            self._turns, self._since = turns, now
+
+        return now - self._since > _STILL_S
+
+
+def _turns(pid: int) -> int:
+    """Return how often a process has got a processor, as far as its first thread tells."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return sum(
+                int(line.split()[1]) for line in file if b"ctxt_switches" in line
+            )
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def began(pid: int) -> float:

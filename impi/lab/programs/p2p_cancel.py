@@ -1,4 +1,7 @@
-"""An unreceived send is taken back and leaves no trace at the receiver (IMPI 3.7.4)."""
+"""An unreceived send is taken back and leaves no trace at the receiver (IMPI 3.7.4).
+
+Inside a client of pure, too. Other libraries may take nothing back.
+"""
 
 from array import array
 
@@ -6,6 +9,9 @@ from begun import comm, rank, report, source, to  # type: ignore[import-not-foun
 from mpi4py import MPI
 
 remote = report.client_of(rank) != report.client_of(to)
+mine = report.clients[report.client]
+inside = report.plan["vendor"] == "pure" and len(mine) > 1
+near = mine[(mine.index(rank) + 1) % len(mine)]
 status = MPI.Status()
 if remote:
     for tag, n in ((56, 64), (57, 400_000)):
@@ -13,7 +19,15 @@ if remote:
         request.Cancel()
         request.Wait(status)
         report.check(f"cancelled {n}", status.Is_cancelled(), True)
+if inside:
+    for n in (64, 400_000):
+        request = comm.Issend(report.octets(f"cancel/inside/{rank}", n), near, 59)
+        request.Cancel()
+        request.Wait(status)
+        report.check(f"cancelled {n} inside", status.Is_cancelled(), True)
 comm.Barrier()
+if inside:
+    report.check("nothing inside", comm.Iprobe(MPI.ANY_SOURCE, 59), False)
 report.check("nothing there", comm.Iprobe(source, MPI.ANY_TAG), False)
 comm.Barrier()
 # A receive is taken back without a word on the wire.

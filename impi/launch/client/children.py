@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import selectors
 import signal
@@ -39,7 +40,7 @@ from impi.base.remote.starter_lines import (
 )
 from impi.launch.client import between
 from impi.launch.labels import Labels
-from impi.launch.pulse import is_silent, silence
+from impi.launch.pulse import is_silent, silence, silent_in_s
 from impi.launch.standard_input import Source
 from impi.launch.start import warm
 from impi.launch.start.program import Command
@@ -136,16 +137,48 @@ def _emit(descriptor: int, data: bytes) -> None:
         processes.write(descriptor, data)
 
 
+class _Hearing:
+    """The last signs of life of a starter.
+
+    Args:
+        pid: of the starter, or of the process that stands for it here, such as ssh.
+        output: the pipe that it writes into.
+        here: whether it runs on this machine, as ``pid``.
+    """
+
+    def __init__(self, pid: int, output: int, *, here: bool) -> None:
+        self._pid, self._output = pid, output
+        self._standstill = processes.Standstill(pid) if here else None
+        self.at = time.monotonic()
+        self.asked_at = 0.0
+        self.reports = False
+        """Whether it has made its first report."""
+
+    def limit_s(self, silence_s: float) -> float:
+        """Return how long it may be silent; 0: for ever."""
+        return silence_s if self.reports or not silence_s else max(silence_s, _FIRST_S)
+
+    def is_over(self, limit_s: float) -> bool:
+        """Return whether it was silent for longer, and not only because it is late."""
+        if not is_silent(self._output, self.at, limit_s):
+            return False
+
+        # A starter, or its ssh, that waits for a processor is not lost: where 200 threads share two
+        # processors it may say nothing for 10 s. Nor is one here that still runs: perhaps this
+        # impirun was late, and has asked it nothing.
+        if self._standstill is None:
+            return not processes.wants_processor(self._pid)
+
+        return self._standstill.seen()
+
+
 class _Starter:
     def __init__(self, command: Command) -> None:
         self.command = command
         self.waiting = set(command.titles)
         self.printed_at = 0.0  # time of the last output
         self.pids: dict[int, int] = {}
-        self.heard = False
         self.began = time.time()
-        self.heard_at = time.monotonic()
-        self.asked_at = 0.0
         self._telling = threading.Lock()
         self.status: int | None = None
         self._received = b""
@@ -180,6 +213,8 @@ class _Starter:
             os.close(theirs_in)
             os.close(theirs_out)
 
+        self.hearing = _Hearing(self.pid, self.output, here=command.here)
+
     def tell(self, line: Spec | Order) -> None:
         data = json.dumps(line).encode() + b"\n"
         # Beats come from a thread, so lines could mix without the lock.
@@ -212,7 +247,7 @@ class _Starter:
         if not data:
             raise EOFError
 
-        self.heard_at = time.monotonic()
+        self.hearing.at = time.monotonic()
         *lines, self._received = (self._received + data).split(b"\n")
 
         return lines
@@ -393,7 +428,7 @@ class Children:
         for one in self._starters:
             # A starter here ends with this machine, and then no starter is left to ask.
             if one.status is None and not one.command.here:
-                one.asked_at = time.monotonic()
+                one.hearing.asked_at = time.monotonic()
                 one.tell({"do": "beat"})
 
     @property
@@ -402,23 +437,21 @@ class Children:
         silent = (
             one.command.name
             for one in self._starters
-            if one.status is None and one.heard_at < one.asked_at
+            if one.status is None and one.hearing.at < one.hearing.asked_at
         )
         return next(silent, "")
 
-    def check_silence(self) -> None:
-        for one in self._starters if self._times.silence_s else ():
-            limit_s = (
-                self._times.silence_s
-                if one.heard
-                else max(self._times.silence_s, _FIRST_S)
-            )
-
-            silent = one.status is None and is_silent(one.output, one.heard_at, limit_s)
-            # A starter, or its ssh, that waits for a processor is not lost: where 200 threads share
-            # two processors it may say nothing for 10 s.
-            if silent and not processes.wants_processor(one.pid):
+    def check_silence(self) -> float:
+        """Note a starter that is lost; return the seconds until there may be one."""
+        soonest = math.inf
+        for one in self._starters:
+            limit_s = one.hearing.limit_s(self._times.silence_s)
+            if one.status is None and one.hearing.is_over(limit_s):
                 self.lost = self.lost or f"{one.command.name} {silence(limit_s)}"
+            if one.status is None:
+                soonest = min(soonest, silent_in_s(one.hearing.at, limit_s))
+
+        return soonest
 
     def end(self, turn: Callable[[float], object]) -> None:
         """End all starters and every process below; ``turn`` runs the owner's loop for a time."""
@@ -505,7 +538,7 @@ class Children:
         report = cast(Report, value)
 
         # From the first report on, the short limit of silence holds.
-        one.heard = True
+        one.hearing.reports = True
         if "pid" in report:
             one.pids[report["pid"]] = report["number"]
 
@@ -587,7 +620,7 @@ class Children:
         status = one.status or 0
         # A starter that ends before its processes: ssh could not start it, or it was killed.
         if one.waiting and not (self.error or self.lost) and self.failure is None:
-            if status == _SSH_FAILED and not one.heard:
+            if status == _SSH_FAILED and not one.hearing.reports:
                 self.error = f"{one.command.name} could not be started by ssh, whose own line says why"
             elif one.command.task is not None:
                 self.lost = self.lost or f"{one.command.name} has been lost"

@@ -41,7 +41,7 @@ from impi.base.errors import (
 from impi.base.exit_codes import ExitCode
 from impi.base.variables import OF_SERVER
 from impi.launch.net import send_whole, set_options
-from impi.launch.pulse import is_silent, silence
+from impi.launch.pulse import is_silent, silence, silent_in_s
 from impi.protocol.proofs import NONCE_SIZE
 from impi.protocol.startup.auth import (
     ALL,
@@ -308,13 +308,16 @@ class Rendezvous:
                 self._machine.beat()
                 send_whole(self._sock, self._machine.data_to_send(), _SEND_S)
 
-    def check_silence(self) -> None:
-        """Raise ServerLost if the server has been silent for too long."""
+    def check_silence(self) -> float:
+        """Raise ServerLost if the server was silent for too long; return the seconds until then."""
         # A server of IMPI 0.0 knows no heartbeat, and may be silent as long as the job runs.
-        if self._machine.beats and is_silent(
-            self.fileno(), self._heard, self._silence_s
-        ):
+        if not self._machine.beats:
+            return float("inf")
+
+        if is_silent(self.fileno(), self._heard, self._silence_s):
             raise ServerLost(f"the server at {self._where} {silence(self._silence_s)}")
+
+        return silent_in_s(self._heard, self._silence_s)
 
     def lost(self) -> ImpiError | None:
         """Return why the job is over, or None while it goes on. Never waits."""

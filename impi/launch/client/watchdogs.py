@@ -81,6 +81,9 @@ class Watchdogs:
         # When starters were asked for an answer; None: not asked
         self._asked: float | None = None
         self._cut_at: float | None = None  # when a starter reported a cut channel
+        # Seconds after the last look until a starter or the server may have been silent for too
+        # long
+        self._silent_in_s = math.inf
         # When all procs of a library had ended after MPI_Finalize
         self._all_gone = math.inf
 
@@ -95,7 +98,7 @@ class Watchdogs:
         survival = self._member.survival
         # These waits end by time alone, and no descriptor wakes the loop for them.
         soon = self._asked or self._cut_at or (survival is not None and survival.waits)
-        return _SOON_S if soon else BEAT_S
+        return _SOON_S if soon else min(self._silent_in_s, BEAT_S)
 
     @property
     def is_over(self) -> bool:
@@ -206,8 +209,8 @@ class Watchdogs:
         limit_s, phase = self._options.common.heartbeat_timeout_s, self._member.phase
         # In the order of their knowledge: server, starters, ends of
         # procs, stopped processes, cut links.
-        self._rendezvous.check_silence()
-        children.check_silence()
+        self._silent_in_s = self._rendezvous.check_silence()
+        self._silent_in_s = min(self._silent_in_s, children.check_silence())
 
         lost = self._control.losses.first
         if lost is not None and time.monotonic() - lost.at > _LOST_S:

@@ -19,6 +19,8 @@ from impi.protocol.startup.encrypted import INTERCEPTED, Stream, session_proof
 MOST_LINE: Final = 1 << 16
 """Longest line in octets: the ports of some 9000 endpoints."""
 _CHUNK: Final = 1 << 16
+# A look at what has come meanwhile, where this process was late itself
+_LATE_S: Final = 0.2
 
 
 class Orders:
@@ -63,31 +65,44 @@ class Orders:
         """Return the object in the next line; None: the connection has ended.
 
         Raises:
-            TimeoutError: no line has come for ``limit_s`` seconds; 0: there is no limit.
+            TimeoutError: nothing has come for ``limit_s`` seconds; 0: there is no limit.
             PeerError: the line is too long, or no JSON object, or it is not of this session.
         """
-        async with asyncio.timeout(limit_s or None):
-            while b"\n" not in self._heard:
-                if len(self._heard) > MOST_LINE:
-                    raise PeerError(f"sent a line of more than {MOST_LINE} octets")
+        while b"\n" not in self._heard:
+            if len(self._heard) > MOST_LINE:
+                raise PeerError(f"sent a line of more than {MOST_LINE} octets")
 
-                try:
-                    octets = await self._reader.read(_CHUNK)
-                except TimeoutError:
-                    raise
-                except OSError:
-                    return None
+            try:
+                octets = await self._some(limit_s)
+            except TimeoutError:
+                raise
+            except OSError:
+                return None
 
-                if not octets:
-                    return None
+            if not octets:
+                return None
 
-                found, answer = self._stream.receive(octets)
-                self._heard += found
-                self._writer.write(answer)
+            found, answer = self._stream.receive(octets)
+            self._heard += found
+            self._writer.write(answer)
 
         line, _, self._heard = self._heard.partition(b"\n")
 
         return decode(bytes(line))
+
+    async def _some(self, limit_s: float) -> bytes:
+        reading = asyncio.ensure_future(self._reader.read(_CHUNK))
+        try:
+            # Not by asyncio.timeout: it cancels what has come, if this loop was late itself.
+            await asyncio.wait({reading}, timeout=limit_s or None)
+            if not reading.done():
+                await asyncio.wait({reading}, timeout=_LATE_S)
+            if not reading.done():
+                raise TimeoutError
+
+            return reading.result()
+        finally:
+            reading.cancel()
 
     async def drain(self) -> None:
         await self._writer.drain()

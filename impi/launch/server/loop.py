@@ -30,7 +30,7 @@ from impi.launch.client.children import SLACK_S, Children, exit_code
 from impi.launch.front import ANY, listen, print_endpoint, reachable, say
 from impi.launch.interrupts import Interrupts
 from impi.launch.net import Names, set_options
-from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence
+from impi.launch.pulse import BEAT_S, Pulse, is_silent, silence, silent_in_s
 from impi.launch.server.appfile import make_commands, read_appfile
 from impi.launch.standard_input import Source
 from impi.launch.start import warm
@@ -61,8 +61,6 @@ from impi.rank.doors.entrance import Entrance
 from impi.rank.vendors.dial import quick_ack, show_endpoint
 
 _CHUNK: Final = 1 << 16
-# Shortest wait for a silent client whose octets are still to be read.
-_SOON_S: Final = 0.05
 
 # Time between two lines about missing clients.
 _TURN_S: Final = 10.0
@@ -292,14 +290,12 @@ class _Connections:
 
     def patience(self) -> float:
         """Return the seconds until :meth:`turn` or a silent client needs the loop again."""
-        now, soonest = time.monotonic(), self.entrance.patience
+        soonest = self.entrance.patience
         for conn, connection in self.open.items():
             # The loop must wake on time: a client that sees its channels cut waits only a second
             # for the server to say why.
-            if self._silence_s and self._machine.beats(conn):
-                soonest = min(
-                    soonest, max(connection.heard + self._silence_s - now, _SOON_S)
-                )
+            if self._machine.beats(conn):
+                soonest = min(soonest, silent_in_s(connection.heard, self._silence_s))
 
         return soonest
 
@@ -527,6 +523,7 @@ class _Loop:
         self._pulse = Pulse(self._send_heartbeats)
         self._names = Names()
         self._waiting_since = time.monotonic()
+        self._own_silent_in_s = float("inf")
         self._exit_code: int | None = None
         self._started = False
         self._survived = False
@@ -574,7 +571,13 @@ class _Loop:
 
     def _seconds_to_wait(self) -> float:
         return max(
-            0.0, min(self._own.input.turn(), self._connections.patience(), BEAT_S)
+            0.0,
+            min(
+                self._own.input.turn(),
+                self._connections.patience(),
+                self._own_silent_in_s,
+                BEAT_S,
+            ),
         )
 
     def _send_heartbeats(self) -> None:
@@ -589,7 +592,7 @@ class _Loop:
         self._own.children.beat()
 
     def _check_silence(self) -> None:
-        self._own.children.check_silence()
+        self._own_silent_in_s = self._own.children.check_silence()
 
         limit_s = self._options.common.heartbeat_timeout_s
         for conn, connection in list(self._connections.open.items()):

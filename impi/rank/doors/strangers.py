@@ -6,8 +6,8 @@ and which ones have had their time. A listener's owner keeps sockets and loop. :
 prints one line for each address and reason, and the rest as counts.
 
 Who goes first: a connection that has said nothing for a second goes before others, then one of an
-address with more connections than all members would have, then the oldest. Who is honest proves
-itself in one answer or two, so the newest have their chance.
+address with more connections than all members would have, then the one that came or spoke first.
+Who is honest proves itself in one answer or two, so the newest have their chance.
 
 An address stands for all that one machine may have: the first 64 bits of IPv6, all of 127/8.
 """
@@ -58,7 +58,19 @@ class _Stranger:
     network: str
     number: int
     since: float
-    spoke: bool = False
+
+
+class _Crowd(Generic[K]):
+    """The strangers of one address, those that came or spoke first before the others."""
+
+    __slots__ = ("silent", "spoke")
+
+    def __init__(self) -> None:
+        self.silent: dict[K, _Stranger] = {}
+        self.spoke: dict[K, _Stranger] = {}
+
+    def __len__(self) -> int:
+        return len(self.silent) + len(self.spoke)
 
 
 class Strangers(Generic[K]):
@@ -76,7 +88,9 @@ class Strangers(Generic[K]):
         self._members = members
         self._most = room(members) if most is None else most
         self._age_s = age_s
-        self._crowds: Counter[str] = Counter()
+        # So that who goes is found among addresses, and not among all strangers: in a storm each
+        # connection that is accepted asks that.
+        self._crowds: dict[str, _Crowd[K]] = {}
         self._there: dict[K, _Stranger] = {}
         self._number = 0
         self._crowded = False
@@ -128,19 +142,24 @@ class Strangers(Generic[K]):
         self._there[key] = stranger = _Stranger(
             _network(address), self._number, time.monotonic()
         )
-        self._crowds[stranger.network] += 1
+        crowd = self._crowds.setdefault(stranger.network, _Crowd())
+        crowd.silent[key] = stranger
         self._number += 1
 
     def spoke(self, key: K) -> None:
         """Note that a connection has said something, right or wrong."""
         if key in self._there:
-            self._there[key].spoke = True
+            crowd = self._crowds[self._there[key].network]
+            if (stranger := crowd.silent.pop(key, None)) is not None:
+                crowd.spoke[key] = stranger
 
     def discard(self, key: K) -> None:
         """A connection is not a stranger any more: a member, or closed."""
         if (stranger := self._there.pop(key, None)) is not None:
-            self._crowds[stranger.network] -= 1
-            if not self._crowds[stranger.network]:
+            crowd = self._crowds[stranger.network]
+            crowd.silent.pop(key, None)
+            crowd.spoke.pop(key, None)
+            if not crowd:
                 del self._crowds[stranger.network]
 
     @property
@@ -160,16 +179,23 @@ class Strangers(Generic[K]):
 
         # A silent connection costs an attacker least. Those of one machine give way to each other
         # before they take the place of another's.
-        def worth(key: K) -> tuple[bool, int, int]:
+        def worth(found: tuple[_Crowd[K], bool, K]) -> tuple[bool, int, int]:
+            crowd, spoke, key = found
             stranger = self._there[key]
-            crowd = self._crowds[stranger.network] - self._members
             return (
-                stranger.spoke or stranger.since > before,
-                -max(0, crowd),
+                spoke or stranger.since > before,
+                -max(0, len(crowd) - self._members),
                 stranger.number,
             )
 
-        return min(self._there, key=worth)
+        firsts = [
+            (crowd, spoke, next(iter(some)))
+            for crowd in self._crowds.values()
+            for spoke, some in ((False, crowd.silent), (True, crowd.spoke))
+            if some
+        ]
+
+        return min(firsts, key=worth)[2]
 
     def overdue(self) -> list[K]:
         before = time.monotonic() - self._age_s

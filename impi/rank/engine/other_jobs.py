@@ -31,6 +31,7 @@ class OtherJobs:
         """The server of names for this proc, as ``host:port``, and its key in hexadecimal."""
         self.encrypted = False
         """Whether channels of this job are encrypted."""
+        self._key, self._proving = b"", 0
         self.clients_met: dict[tuple[bytes, int], int] = {}
         """Numbers of other jobs' clients here, by address and process id of their first proc."""
 
@@ -43,6 +44,17 @@ class OtherJobs:
         told = invitation.get("names")
         self.names = (str(told[0]), str(told[1])) if isinstance(told, list) else None
         self.encrypted = bool(trust.tls)
+        self._key, self._proving = trust.key, len(trust.clients)
+
+    def key_of(self, context: Context, nclients: int) -> bytes:
+        """Return a secret that the procs of a communicator alone have; empty: there is none.
+
+        That is the key of this job, unless procs of another are in there, or a client has no key.
+        """
+        if self.has_members(context) or self._proving < nclients:
+            return b""
+
+        return self._key
 
     def part(self, context: Context) -> None:
         """Say FINI to procs of other jobs that no open communicator has, after ``context``."""

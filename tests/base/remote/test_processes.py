@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -229,3 +230,40 @@ def test_a_user_without_more_processes_is_told_the_limit() -> None:
     assert processes.why_not_started(ValueError("embedded null byte")) == (
         "embedded null byte"
     )
+
+
+def test_a_process_that_runs_now_and_then_is_not_lost_and_a_stopped_one_is() -> None:
+    """An impirun that is late itself asks nothing, and a starter of it then says nothing."""
+    runs = "import time\nwhile True: time.sleep(0.02)"
+    argv = [sys.executable, "-I", "-S", "-c", runs]
+    with subprocess.Popen(argv) as late:
+        try:
+            looks = processes.Standstill(late.pid)
+            until = time.monotonic() + 2 * processes._STILL_S
+            while time.monotonic() < until:
+                assert not looks.seen()
+                time.sleep(0.05)
+            late.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, late.pid, os.WSTOPPED | os.WNOWAIT)
+            assert looks.seen()
+        finally:
+            late.kill()
+
+
+def test_a_process_that_never_runs_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's freezer stops processes, too, and their state says nothing of it."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(processes, "wants_processor", lambda _: False)
+    monkeypatch.setattr(processes, "_fields", lambda _: [b"S"])
+    turns = 7
+    monkeypatch.setattr(processes, "_turns", lambda _: turns)
+    looks = processes.Standstill(1)
+    assert not looks.seen()
+    now += 1.0
+    turns += 1
+    assert not looks.seen()
+    now += processes._STILL_S
+    assert not looks.seen()
+    now += 0.1
+    assert looks.seen()

@@ -13,6 +13,7 @@ from impi.launch.client import watchdogs
 from impi.launch.client.children import Cut, Stopped
 from impi.launch.client.control import LostProc
 from impi.launch.client.watchdogs import Watchdogs
+from impi.launch.pulse import BEAT_S
 from impi.protocol.options import ClientOptions
 from impi.protocol.settings import made
 
@@ -201,3 +202,16 @@ def test_the_code_of_a_lost_proc_is_that_of_the_job(clock: list[float]) -> None:
     with pytest.raises(JobError) as caught:
         client.dogs.check(client.children)
     assert caught.value.code == 3
+
+
+def test_who_falls_silent_is_found_on_time_though_nothing_wakes_the_loop() -> None:
+    """Else a frozen starter or server was found two seconds later, which busy machines need."""
+    client = Client()
+    client.dogs.check(client.children)
+    assert client.dogs.longest_turn_s == BEAT_S
+    client.children.silent_in_s = 0.3
+    client.dogs.check(client.children)
+    assert client.dogs.longest_turn_s == 0.3
+    client.server.silent_in_s = 0.2
+    client.dogs.check(client.children)
+    assert client.dogs.longest_turn_s == 0.2

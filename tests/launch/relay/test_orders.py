@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -120,3 +121,29 @@ def test_who_does_not_know_the_key_gives_no_orders() -> None:
 
     with pytest.raises(PeerError, match="the connection was intercepted"):
         meet(lambda _sock, _stream: None, relay, b"o" * 32)
+
+
+LIMIT_S = 0.2
+
+
+def test_what_came_while_this_process_was_late_is_heard() -> None:
+    """A relay with many strangers, or on a busy machine, is late itself; its peer is not silent."""
+    asked, said = threading.Event(), threading.Event()
+
+    def owner(sock: socket.socket, stream: Stream) -> None:
+        asked.wait()
+        sock.sendall(stream.send(encode({"n": 1})))
+        said.set()
+
+    def late() -> None:
+        asked.set()
+        said.wait()
+        until = time.monotonic() + 2 * LIMIT_S
+        while time.monotonic() < until:
+            said.wait(LIMIT_S)
+
+    async def relay(orders: Orders) -> None:
+        asyncio.get_running_loop().call_soon(late)
+        assert await orders.hear(LIMIT_S) == {"n": 1}
+
+    meet(owner, relay)

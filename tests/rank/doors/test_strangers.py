@@ -271,3 +271,23 @@ def test_addresses_are_forgotten_before_they_are_too_many() -> None:
         guesses.add(f"10.0.{number >> 8}.{number & 255}")
     assert len(guesses._wrong) == 1024
     assert guesses.pause_s("10.9.9.9") > 0
+
+
+def test_who_goes_is_not_looked_for_among_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door with many strangers asks that with each connection that it accepts."""
+    looks = 0
+
+    class Counted(dict[int, object]):
+        def __getitem__(self, key: int) -> object:
+            nonlocal looks
+            looks += 1
+            return super().__getitem__(key)
+
+    with closing(Strangers[int](most=0)) as there:
+        for key in range(1000):
+            there.add(key, f"127.0.1.{key % 200}")
+            if key % 2:
+                there.spoke(key)
+        monkeypatch.setattr(there, "_there", Counted(there._there))
+        there.surplus()
+    assert looks <= 2

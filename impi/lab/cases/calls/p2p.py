@@ -298,6 +298,16 @@ def _is_across(roster: Roster, rank: int) -> bool:
     return any(rank == src for src, _ in across(roster))
 
 
+def _takes_back_inside(roster: Roster, rank: int) -> bool:
+    # MPICH and Open MPI take back nothing that is for another process.
+    client = roster.client(rank)
+    return roster.vendor(client) == "pure" and len(roster.of_client(client)) > 1
+
+
+def _checks_of_cancel(roster: Roster, rank: int) -> int:
+    return 3 + 2 * _is_across(roster, rank) + 3 * _takes_back_inside(roster, rank)
+
+
 def _persistent(roster: Roster, nonce: str) -> Iterator[Crossing]:
     def ints(turn: int, rank: int) -> bytes:
         return external_ints(numbers(nonce, f"persistent/{turn}/{rank}", 30))
@@ -438,7 +448,7 @@ P2P_CASES: Final = (
         "p2p.cancel",
         ("3.7.4",),
         ("p2p", "cancel"),
-        lambda roster, rank: 3 + 2 * _is_across(roster, rank),
+        _checks_of_cancel,
         _cancelled,
     ),
     Case("p2p.persistent", ("3.7.1",), ("p2p", "sync"), 3, _persistent),

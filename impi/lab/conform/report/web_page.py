@@ -21,10 +21,11 @@ from impi.lab.conform.report import verdict_reports
 from impi.lab.conform.report.desk import Desk
 from impi.lab.conform.report.verdict_reports import TITLES
 from impi.lab.conform.script.script_files import Test
+from impi.lab.visitors import FewVisitors, Visitor
 
 try:
     from flask import Flask, Response, abort, render_template, request
-    from werkzeug.serving import BaseWSGIServer, make_server
+    from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler
 except (
     ImportError
 ) as missing:  # pragma: no cover  (the environments of the project have it)
@@ -180,8 +181,8 @@ class Page:
             app.config["TRUSTED_HOSTS"] = [host, f"localhost:{port}"]
 
         with listener:
-            self._server: BaseWSGIServer = make_server(
-                address, port, app, threaded=True, fd=listener.fileno()
+            self._server = _PageServer(
+                address, port, app, _PageAnswer, fd=listener.fileno()
             )
 
         self.url = f"http://{host}/{secret}/"
@@ -193,6 +194,14 @@ class Page:
         """End :meth:`serve`, from another thread, and close the port."""
         self._server.shutdown()
         self._server.server_close()
+
+
+class _PageAnswer(Visitor, WSGIRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+
+class _PageServer(FewVisitors, ThreadedWSGIServer):
+    pass
 
 
 def _family(address: str) -> socket.AddressFamily:

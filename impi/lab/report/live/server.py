@@ -12,7 +12,7 @@ import secrets
 import shutil
 from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from socket import socket
 from socketserver import BaseServer
@@ -23,6 +23,7 @@ from impi.base.errors import LaunchError, UsageError
 from impi.lab.report.live.so_far import results_so_far, state_of
 from impi.lab.report.pages.run_pages import PAGE, cell_page, render, statics
 from impi.lab.report.pages.views import RunView
+from impi.lab.visitors import FewVisitors, Visitor
 
 ADDRESS: Final = "127.0.0.1"
 _SECRET_OCTETS: Final = 16
@@ -58,7 +59,7 @@ class RunServer:
         prefix = f"/{secrets.token_urlsafe(_SECRET_OCTETS)}/"
         answer = partial(_Answer, _Pages(folder.resolve()), prefix)
         try:
-            self._server = ThreadingHTTPServer((ADDRESS, port), answer)
+            self._server = _Server((ADDRESS, port), answer)
         except OSError as error:
             raise LaunchError(
                 f"--port {port}: cannot listen on {ADDRESS}: {error.strerror}"
@@ -115,7 +116,11 @@ class _Pages:
         return RunView(results_so_far(self._folder))
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Server(FewVisitors, ThreadingHTTPServer):
+    pass
+
+
+class _Answer(Visitor):
     """Answers GET alone: ``http.server`` refuses a method without a function."""
 
     def __init__(

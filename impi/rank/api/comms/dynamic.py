@@ -16,7 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 import impi
 from impi.base.errors import PeerError
@@ -40,6 +40,8 @@ from impi.rank.engine.job.visitors import Fact, Facts, Port
 # Runs this very impi, which the program's Python need not have installed.
 _IMPIRUN: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from impi.cli.impirun import main; sys.exit(main())"
 _ports: Final[dict[str, Port]] = {}
+Link: TypeAlias = tuple[socket.socket, bytes]
+"""The connection of two roots, and the secret of the port."""
 
 
 def open_port() -> str:
@@ -58,18 +60,27 @@ def close_port(name: str) -> None:
 
 def accept(comm: Communicator, port_name: str, root: int) -> Communicator:
     """Return the intercommunicator with the group that connects to a port of ``root``."""
-    return _meet(comm, root, lambda: visitors.answer(_port(port_name)), first=True)
+
+    def link() -> Link:
+        port = _port(port_name)
+        return visitors.answer(port), port.secret
+
+    return _meet(comm, root, link, first=True)
 
 
 def connect(comm: Communicator, port_name: str, root: int) -> Communicator:
     """Return the intercommunicator with the group that accepts at a port."""
-    return _meet(comm, root, lambda: visitors.call(port_name), first=False)
+
+    def link() -> Link:
+        return visitors.call(port_name), visitors.secret_of(port_name)
+
+    return _meet(comm, root, link, first=False)
 
 
 def join(comm: Communicator, fd: int) -> Communicator:
     """Return the intercommunicator of two processes at the ends of a connected socket."""
     # A copy: the roots' talk closes its socket, and this one is the program's.
-    return _meet(comm, 0, lambda: socket.socket(fileno=os.dup(fd)), first=None)
+    return _meet(comm, 0, lambda: (socket.socket(fileno=os.dup(fd)), b""), first=None)
 
 
 def spawn(
@@ -96,14 +107,14 @@ def spawn(
 
     started: list[subprocess.Popen[bytes]] = []
 
-    def begin() -> socket.socket:
+    def begin() -> Link:
         port = visitors.open_port(runtime.engine())
         with port.listener, _terms(runtime.engine()) as (options, variables):
             # A secret of its own: the children are another job, and procs do not know this one's.
             start(
                 port, options, {**variables, "IMPI_AUTH_SECRET": os.urandom(32).hex()}
             )
-            return visitors.answer(port, lambda: _alive(started))
+            return visitors.answer(port, lambda: _alive(started)), port.secret
 
     def start(port: Port, options: Sequence[str], variables: Mapping[str, str]) -> None:
         # Parents on other machines connect to the children, who must not listen on loopback.
@@ -160,7 +171,7 @@ def spawn(
 def _meet(
     comm: Communicator,
     root: int,
-    link: Callable[[], socket.socket],
+    link: Callable[[], Link],
     *,
     first: bool | None,
 ) -> Communicator:
@@ -189,7 +200,7 @@ def _agree_with_others(
     context: Context,
     do: Algorithms,
     root: int,
-    link: Callable[[], socket.socket],
+    link: Callable[[], Link],
     first: bool | None,
     offer: int,
 ) -> tuple[int, list[int]]:
@@ -205,12 +216,12 @@ def _agree_with_others(
 
     # The root talks in a thread: another proc of its group may need its channels to get here.
     said: bytes | None = None
+    key = engine.other_jobs.key_of(context, engine.job.nclients)
     if context.rank == root:
-        said = json.dumps(
-            visitors.meanwhile(engine, lambda: _leaders(engine, link, ours, first))
-        ).encode()
+        met = visitors.meanwhile(engine, lambda: _leaders(engine, link, ours, first))
+        said = json.dumps(visitors.veiled(met, key)).encode()
 
-    met = json.loads(bytes(run(context, do.bcast(root, said))))
+    met = visitors.unveiled(json.loads(bytes(run(context, do.bcast(root, said)))), key)
     if "error" in met:
         listener.close()
         raise error(met["class"], met["error"])
@@ -224,7 +235,7 @@ def _agree_with_others(
 
 def _leaders(
     engine: Engine,
-    link: Callable[[], socket.socket],
+    link: Callable[[], Link],
     ours: Sequence[Fact],
     first: bool | None,
 ) -> Facts:
@@ -232,15 +243,14 @@ def _leaders(
 
     # A failure is a result, not an exception: the procs of this group wait for the broadcast.
     try:
-        with link() as sock:
-            key = os.urandom(32).hex()
+        sock, secret = link()
+        with sock:
             told = {
                 **visitors.terms(engine),
                 "procs": list(ours),
-                "key": key,
                 "tag_ub": engine.job.tag_ub,
             }
-            theirs = visitors.talk(sock, told)
+            theirs = visitors.talk(sock, secret, told)
     except PeerError as failure:
         return {"error": failure.message, "class": "ERR_PORT"}
     except MPIException as failure:
@@ -258,10 +268,9 @@ def _leaders(
             others[0]["pid"],
         )
 
-    # Both roots have sent a key. That of the accepting group counts.
     return {
         "groups": [ours, others] if first else [others, ours],
-        "key": key if first else theirs["key"],
+        "key": theirs["key"],
         "tag_ub": theirs["tag_ub"],
     }
 

@@ -6,9 +6,10 @@ in the dance (IMPI 2.3.8): each is a host of its own, whatever hosts its job has
 way to each other already need no channel.
 
 Invariants: the group that accepts comes first, so the other one connects. Each channel is proved by
-a key of this meeting, which the accepting root makes. Blocking steps run in a thread of their own,
-while the engine goes on: other procs may need this one to get here. The caller's thread alone
-changes the engine.
+a key of this meeting. It never travels in clear: both roots make it of the port's secret
+(:func:`talk`), and their groups get it under the keys of their jobs (:func:`veiled`). Blocking
+steps run in a thread of their own, while the engine goes on: other procs may need this one to get
+here. The caller's thread alone changes the engine.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from impi.base.errors import PeerError
 from impi.base.records import record
 from impi.protocol.job import Host, Job, Proc
+from impi.protocol.proofs import NONCE_SIZE, prove, veil
 from impi.protocol.semantics.values import representation
 from impi.protocol.startup.challenge import Trust
 from impi.protocol.startup.dance import RANK_SIZE, encode_rank
@@ -123,6 +125,14 @@ def _first_that_knows(port: Port, deadline: float) -> socket.socket | None:
     return first
 
 
+def secret_of(name: str) -> bytes:
+    """Return the secret in the name of a port; empty: that is no such name."""
+    try:
+        return bytes.fromhex(name.rpartition(":")[2])
+    except ValueError:
+        return b""
+
+
 def call(name: str) -> socket.socket:
     """Return a connection to the root that has opened the port ``name``.
 
@@ -164,23 +174,59 @@ def call(name: str) -> socket.socket:
         raise PeerError(f"port {where} cannot be reached: {error}") from None
 
 
-def talk(sock: socket.socket, mine: Facts) -> Facts:
-    """Tell the other root ``mine``, and return its own facts.
+def talk(sock: socket.socket, secret: bytes, mine: Facts) -> Facts:
+    """Tell the other root ``mine``, and return its own facts, with the key of this meeting.
+
+    The key never travels. It is made of the port's secret, and of all that both roots have said,
+    with a nonce in each: who changes a word on its way keeps them apart.
+
+    Args:
+        sock: the connection of the roots.
+        secret: of the port; empty: the program has made the connection (MPI_Comm_join).
+        mine: facts for the other root.
 
     Raises:
         PeerError: it has gone, or said something else.
     """
+    line = json.dumps({**mine, "nonce": os.urandom(NONCE_SIZE).hex()}).encode() + b"\n"
     try:
-        sock.sendall(json.dumps(mine).encode() + b"\n")
+        sock.sendall(line)
         with sock.makefile("rb") as lines:
-            theirs = json.loads(lines.readline(_MOST))
+            heard = lines.readline(_MOST)
+        theirs = json.loads(heard)
     except (OSError, ValueError) as error:
         raise PeerError(f"the other root has gone: {error}") from None
 
     if not isinstance(theirs, dict) or not isinstance(theirs.get("procs"), list):
         raise PeerError("the other root does not answer as a root of impi does")
 
-    return theirs
+    return {**theirs, "key": prove(secret, "meeting", *sorted((line, heard))).hex()}
+
+
+def veiled(met: Facts, key: bytes) -> Facts:
+    """Return the outcome of the roots' talk as it crosses their job: the meeting's key encrypted.
+
+    Args:
+        met: the outcome, which has a key if the jobs can meet.
+        key: of the job; empty: all that its procs say to each other can be read.
+    """
+    if not key or "key" not in met:
+        return met
+
+    nonce = os.urandom(NONCE_SIZE)
+    return {**met, "key": _veil(met["key"], key, nonce), "nonce": nonce.hex()}
+
+
+def unveiled(met: Facts, key: bytes) -> Facts:
+    """Return what :func:`veiled` got."""
+    if "nonce" not in met:
+        return met
+
+    return {**met, "key": _veil(met["key"], key, bytes.fromhex(met["nonce"]))}
+
+
+def _veil(text: str, key: bytes, nonce: bytes) -> str:
+    return veil(prove(key, "meeting", nonce), "meeting", bytes.fromhex(text)).hex()
 
 
 def fact(engine: Engine, port: int) -> Fact:

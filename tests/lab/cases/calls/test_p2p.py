@@ -68,6 +68,12 @@ def test_what_is_cancelled_comes_again():
     assert [m.nbytes for m in found if m.tag == 56 and not m.cancelled] == [20] * 4
 
 
+def test_only_pure_takes_sends_back_inside_a_client():
+    mixed = Roster.of(parse_topology("1x2+1x2+1x1"), ["pure", "mpich", "pure"])
+    checks = [BY_NAME["p2p.cancel"].checks_of(mixed, rank) for rank in range(5)]
+    assert checks == [3 + 2 + 3] * 2 + [3 + 2] * 3
+
+
 def test_checks_are_by_rank_where_ranks_differ():
     case = BY_NAME["p2p.any"]
     assert [case.checks_of(ROSTER, rank) for rank in range(4)] == [2 * 3 + 2, 2, 2, 2]
