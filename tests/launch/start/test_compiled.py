@@ -71,7 +71,9 @@ def libraries(monkeypatch):
     monkeypatch.setattr(
         build,
         "library",
-        lambda abi, environ, behind="": Path(f"/cache/{abi}{'-front' * bool(behind)}"),
+        lambda abi, environ, behind="", tell=None: Path(
+            f"/cache/{abi}{'-front' * bool(behind)}"
+        ),
     )
     monkeypatch.setattr(
         "impi.cabi.library.usher.usher", lambda environ: Path("/cache/usher")
@@ -79,7 +81,10 @@ def libraries(monkeypatch):
     monkeypatch.setattr(
         build,
         "preloaded",
-        lambda abi, environ: (Path(f"/cache/{abi}"), Path("/cache/libmpi_mpifh.so.40")),
+        lambda abi, environ, tell=None: (
+            Path(f"/cache/{abi}"),
+            Path("/cache/libmpi_mpifh.so.40"),
+        ),
     )
 
 
@@ -121,6 +126,19 @@ def test_a_library_that_is_gone_is_one_sentence(linked, libraries):
         == f"impi: {os.uname().nodename} has no /cache/mpich: start again, with an IMPI_CACHE that "
         "all nodes have\n"
     )
+
+
+def test_a_client_is_told_what_is_compiled(linked, monkeypatch, tmp_path):
+    def library(abi, environ, behind="", tell=None):
+        tell(f"compiling {abi}{' before ' * bool(behind)}{behind}")
+        return Path("/bin/sh")
+
+    monkeypatch.setattr(build, "library", library)
+    told = []
+    program = linked("libmpi.so.12")
+    served((program,), os.environ, "/own/libmpi.so.12", tell=told.append)
+    served((program,), os.environ, "", tell=told.append)
+    assert told == ["compiling mpich before /own/libmpi.so.12", "compiling mpich"]
 
 
 def test_an_abi_is_in_all_processes(libraries):
