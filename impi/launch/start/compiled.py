@@ -24,6 +24,7 @@ from impi.cabi.library.program_file import (
     ProgramFile,
     is_elf,
     program_file,
+    runtimes,
     why_not_behind,
     wrappers,
 )
@@ -112,7 +113,9 @@ def served(
             told = "the program calls no MPI library by itself: programs behind it get impi's library when they start"
 
     # Tools first: a profiler's functions of MPI must be found before ours, which they call.
-    tools = [environ.get("LD_PRELOAD"), *(wrappers(found) if found is not None else ())]
+    ahead = runtimes(found) if found is not None else ()
+    linked = wrappers(found) if found is not None else ()
+    tools = [*ahead, environ.get("LD_PRELOAD"), *linked]
     preload = " ".join(filter(None, (*tools, *names)))
     rows = [f"{name}={value}" for name, value in {"LD_PRELOAD": preload, **own}.items()]
 

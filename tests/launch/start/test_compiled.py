@@ -260,6 +260,14 @@ def test_a_profiler_has_no_front_and_comes_first(linked, libraries, tmp_path, ki
     assert variables(argv)[0].startswith(f"LD_PRELOAD={tool} ")
 
 
+def test_a_sanitizer_comes_before_all(linked, libraries, tmp_path):
+    program = linked("libasan.so.8", "libmpi.so.12", "libmsanity.so")
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "LD_PRELOAD": "/tool.so"}
+    argv, _ = served((program,), environ, "")
+    first = f"LD_PRELOAD={tmp_path}/libasan.so.8 /tool.so /cache/mpich "
+    assert variables(argv)[0].startswith(first)
+
+
 def test_a_tool_may_start_the_program(linked, libraries):
     program = linked("libmpi.so.40")
     argv, _ = served(("nice", "-n", "1", program), os.environ, "")
