@@ -18,6 +18,10 @@ OF_ENDPOINTS = PROGRAM.with_name("compat_endpoints.py")
 
 # The outcome of a test on all ranks together is the worst of its outcomes on each.
 WORST = ("passed", "skipped", "unfinished", "failed")
+OF_SERVER = ("--tls",)
+"""Options that the server has for the whole job; a client refuses them."""
+_BEHIND_FAILED_S = 30.0
+"""Seconds that the server has once a client has failed: it may wait for one that never joined."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def run_module(
 ) -> Ran:
     """Run it without tests that match a pattern; every process has ended on return.
 
-    ``options``: more of each client, such as ``--lazy``; the server gets ``--tls`` as well.
+    ``options``: more of each client, such as ``--lazy``; ``--tls`` is the server's alone.
     """
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="compat-") as folder:
@@ -116,7 +120,7 @@ def run_module(
                         str(len(layout.clients)),
                         "--interface",
                         "127.0.0.1",
-                        *(word for word in options if word == "--tls"),
+                        *(word for word in options if word in OF_SERVER),
                     ],
                     secret,
                 )
@@ -125,7 +129,7 @@ def run_module(
                 where = server.stdout.readline().strip()
                 more = [
                     *(("--handles", layout.handles) if layout.handles else ()),
-                    *options,
+                    *(word for word in options if word not in OF_SERVER),
                 ]
                 commands = [
                     (
@@ -148,13 +152,15 @@ def run_module(
             processes += [_start(command, environ) for command, environ in commands]
             for process in reversed(processes):
                 left = max(1.0, limit_s - (time.monotonic() - started))
+                if any(codes):
+                    left = min(left, _BEHIND_FAILED_S)
                 try:
                     text, _ = process.communicate(timeout=left)
                 except subprocess.TimeoutExpired:
                     for other in processes:
                         other.terminate()
                     text, _ = process.communicate()
-                    tail += f"did not end within {limit_s:.0f} s\n"
+                    tail += f"did not end within {time.monotonic() - started:.0f} s\n"
                 codes.append(process.returncode)
                 tail += text[-600:]
         finally:
@@ -163,9 +169,8 @@ def run_module(
                     process.kill()
         ran = read(module, layout, Path(folder))
     if any(codes):
-        ran.trouble = (
-            ran.trouble or f"exit codes {codes}: {' '.join(tail.split())[-300:]}"
-        )
+        told = f"exit codes {codes}: {' '.join(tail.split())[-300:]}"
+        ran.trouble = f"{ran.trouble}; {told}" if ran.trouble else told
     ran.seconds = time.monotonic() - started
     return ran
 

@@ -342,6 +342,32 @@ def test_a_module_for_real(tmp_path: Path) -> None:
     assert found.notes["test_a.TestA.testTwo"].startswith("rank 2: AssertionError")
 
 
+@pytest.mark.parametrize("words", ["--tls", "--tls --lazy --external32"])
+def test_a_module_with_options(words: str, tmp_path: Path) -> None:
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\n"
+        "from mpi4py import MPI\n"
+        "class TestA(unittest.TestCase):\n"
+        "    def testOne(self):\n"
+        "        self.assertEqual(MPI.COMM_WORLD.allreduce(1), 2)\n"
+    )
+    found = run_module(
+        tmp_path, "test_a", Layout("pure:1,pure:1"), 60.0, options=words.split()
+    )
+    assert (found.trouble, found.outcomes) == ("", {TEST: "passed"})
+
+
+def test_a_server_whose_clients_were_refused_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("compat_run._BEHIND_FAILED_S", 1.0)
+    (tmp_path / "test_a.py").write_text("")
+    found = run_module(tmp_path, "test_a", MIXED, 600.0, options=["--of-nobody"])
+    assert found.trouble.startswith("0 of 3 ranks reported; exit codes [")
+    assert "did not end within" in found.trouble
+    assert found.seconds < 300
+
+
 def test_a_module_with_handles(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(
         "import unittest\n"

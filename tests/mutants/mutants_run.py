@@ -7,9 +7,10 @@ which the judge is then told to expect: the fault must show by what it does.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -70,6 +71,8 @@ class Ran:
 
 
 _ATTEMPTS: Final = 3
+_DIGEST: Final = re.compile(r"(?<=-)[0-9a-f]{12}(?=/)")
+"""In the folder of a compiled library of impi: it changes with each source."""
 
 
 class Bench:
@@ -180,21 +183,37 @@ def _plant(lab: Lab, mutant: Mutant | None) -> None:
 
 
 def _expect(seen: Seen, mutant: Mutant) -> bool:
-    """Take the planted modules out of those that ranks should not have; whether there were any."""
+    """Take the planted modules out of those that ranks should not have; whether there were any.
+
+    A library that was compiled from planted sources differs from the expected one by its digest. It
+    takes that one's place likewise, and it too tells that the fault is loaded.
+    """
     planted = {
         path.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for path in mutant.broken()
     }
     ranks, loaded = [], False
+    own = dict(seen.evidence.nodes.own_libraries)
     for rank in seen.evidence.ranks:
         others = rank.process.other_sources
         if others and rank.node in mutant.nodes():
             loaded = loaded or bool(planted & set(others))
             left = tuple(module for module in others if module not in planted)
             rank = replace(rank, process=replace(rank.process, other_sources=left))
+        ours = own.get(rank.node, "")
+        if ours and rank.node in mutant.nodes():
+            own[rank.node] = compiled_anew(ours, rank.process.libraries or ())
+            loaded = loaded or own[rank.node] != ours
         ranks.append(rank)
-    seen.evidence = replace(seen.evidence, ranks=tuple(ranks))
+    nodes = replace(seen.evidence.nodes, own_libraries=own)
+    seen.evidence = replace(seen.evidence, ranks=tuple(ranks), nodes=nodes)
     return loaded
+
+
+def compiled_anew(ours: str, libraries: Iterable[str]) -> str:
+    """Of the mapped libraries the one that is ours but for its digest; else ours."""
+    plain = _DIGEST.sub("", ours)
+    return next((path for path in libraries if _DIGEST.sub("", path) == plain), ours)
 
 
 def run_all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from mutants_run import Bench, Ran, cool
+from mutants_run import Bench, Ran, compiled_anew, cool
 from mutants_table import ROOT, Mutant, blames, read_tables
 
 from impi.base.errors import LabError
@@ -47,6 +47,17 @@ def test_every_cell_belongs_to_core_or_pairs():
 )
 def test_blame(blame: str, wanted: str, right: bool):
     assert blames(blame, wanted) is right
+
+
+def test_a_library_with_a_fault_takes_the_place_of_ours():
+    """The fault must show by what it does, and not by the digest of its source."""
+    vendors, front = "/opt/mpi/lib/libmpi.so.12", "/c/mpich-front-{}/libimpi_front.so"
+    ours, other = front.format("24e7cf98b8e6"), front.format("a000e040d506")
+    assert compiled_anew(ours, [vendors, other]) == other
+    assert compiled_anew(ours, [vendors, ours]) == ours
+    stands_in = "/c/mpich-24e7cf98b8e6/libmpi.so.12"
+    assert compiled_anew(ours, [vendors, stands_in]) == ours
+    assert compiled_anew("", [vendors]) == ""
 
 
 def ran(mutant: Mutant | None, **verdict: str) -> Ran:

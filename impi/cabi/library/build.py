@@ -9,7 +9,7 @@ and cffi; running a program needs Python's shared library and cffi only.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +24,19 @@ from impi.protocol.proofs import sha256
 _FRONT: Final = "libimpi_front.so"
 
 
-def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
+def library(
+    name: str,
+    environ: Mapping[str, str],
+    behind: str = "",
+    tell: Callable[[str], object] | None = None,
+) -> Path:
     """Return the path of an ABI's library under its first name; compile it if the cache has none.
 
     Args:
         name: the ABI: ``mpich``, ``openmpi`` or ``standard``.
         environ: variables that say where the cache is (``IMPI_CACHE``, ``HOME``).
         behind: path of the vendor's library to stand before (front mode); empty: stand-in mode.
+        tell: called with a sentence before a compilation: a busy machine needs minutes.
 
     Raises:
         LaunchError: a tool for compiling is missing or fails; or no cache folder is safe.
@@ -47,6 +53,11 @@ def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
         # Slow to import, and needed once for a machine
         from impi.cabi.library import compilation
 
+        if tell is not None:
+            tell(
+                f"compiling impi's library for {abi_tables.abi(name).title}, once for this Python"
+            )
+
         compilation.fill(Path(folder), place, name, made.file, behind)
 
     cache.make(str(place), fill, made.files)
@@ -54,13 +65,17 @@ def library(name: str, environ: Mapping[str, str], behind: str = "") -> Path:
     return place / made.file
 
 
-def preloaded(name: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def preloaded(
+    name: str,
+    environ: Mapping[str, str],
+    tell: Callable[[str], object] | None = None,
+) -> tuple[Path, ...]:
     """Return an ABI's library under each name that programs need, for LD_PRELOAD.
 
     The last path is the library for Fortran, if this ABI has one of ours. Raises as
     :func:`library`.
     """
-    first = library(name, environ)
+    first = library(name, environ, tell=tell)
     return tuple(
         first.with_name(each)
         for each in (*abi_tables.sonames(name), abi_tables.fortran(name))

@@ -48,6 +48,7 @@ _OF_MPI: Final = re.compile(
 _MISSING: Final = re.compile(
     r"undefined symbol: ((?:P?MPIX?_|ompi_|mpi_|MPIR_|_ZN3MPI)\w+)"
 )
+_RUNTIME: Final = re.compile(r"lib(clang_rt\.)?(a|hwa|t|l)san\b.*\.so")
 _INTERPRETER = 3  # PT_INTERP
 _HEADER_SIZE = 64
 
@@ -151,6 +152,15 @@ def wrappers(program: ProgramFile) -> list[str]:
     ]
 
 
+def runtimes(program: ProgramFile) -> list[str]:
+    """Return the paths of a program's libraries that must be the first ones, as sanitizers demand.
+
+    A program that was compiled with gcc's -fsanitize=address ends at once if another library comes
+    before the sanitizer's.
+    """
+    return [file for file in program.files if _RUNTIME.match(Path(file).name)]
+
+
 def why_not_behind(
     program: ProgramFile, environ: Mapping[str, str], library: str
 ) -> str:
@@ -213,7 +223,7 @@ def _has_functions(path: str) -> bool:
     return any(name.startswith("MPI_") for name in functions)
 
 
-def _loader(path: str) -> str:
+def loader_of(path: str) -> str:
     """Return the loader that a program names; empty: it names none, because it is static."""
     # A program may have hundreds of MB, and this is a part of each start: only headers are read.
     with Path(path).open("rb") as file:
@@ -271,7 +281,7 @@ def _trace(path: str, environ: Mapping[str, str]) -> str:
 
     # The loader is started, not the program: a static program has none, and would run at each
     # look. With --list it would end at the first library that it does not find.
-    loader = _loader(path)
+    loader = loader_of(path)
     if not loader:
         return ""
 

@@ -142,7 +142,7 @@ def make_plan(
     exports = exported(options.running.exports, environ)
     library = "" if options.running.stand_in else launcher.library
     # The variables of -x count, too: one may be LD_PRELOAD, which names a profiler.
-    argv, way = served(argv, {**environ, **exports}, library, options.running.abi)
+    argv, way = served(argv, {**environ, **exports}, library, options.running.abi, warn)
 
     return Plan(
         placed=placed,

@@ -24,6 +24,7 @@ from impi.cabi.library.program_file import (
     ProgramFile,
     is_elf,
     program_file,
+    runtimes,
     why_not_behind,
     wrappers,
 )
@@ -43,7 +44,11 @@ _CHECKED: Final = (
 
 
 def served(
-    argv: tuple[str, ...], environ: Mapping[str, str], library: str, abi: str = ""
+    argv: tuple[str, ...],
+    environ: Mapping[str, str],
+    library: str,
+    abi: str = "",
+    tell: Callable[[str], object] | None = None,
 ) -> tuple[tuple[str, ...], str]:
     """Return the command that starts a program with our library, and a sentence for ``--explain``.
 
@@ -55,6 +60,7 @@ def served(
         environ: its environment.
         library: path of the client's own library, for front mode; empty: none.
         abi: the ABI of the library that the program opens itself (``--abi``); empty: none.
+        tell: called with a sentence before a compilation.
 
     Raises:
         UsageError: the program's libmpi cannot be ours
@@ -82,7 +88,7 @@ def served(
 
     own: dict[str, str] = {}
     if found is not None:
-        names, told = preloads(found, environ, "" if abi else library)
+        names, told = preloads(found, environ, "" if abi else library, tell)
         own = {STANDS_IN: found.abi}
 
     if not itself:
@@ -107,7 +113,9 @@ def served(
             told = "the program calls no MPI library by itself: programs behind it get impi's library when they start"
 
     # Tools first: a profiler's functions of MPI must be found before ours, which they call.
-    tools = [environ.get("LD_PRELOAD"), *(wrappers(found) if found is not None else ())]
+    ahead = runtimes(found) if found is not None else ()
+    linked = wrappers(found) if found is not None else ()
+    tools = [*ahead, environ.get("LD_PRELOAD"), *linked]
     preload = " ".join(filter(None, (*tools, *names)))
     rows = [f"{name}={value}" for name, value in {"LD_PRELOAD": preload, **own}.items()]
 
@@ -120,7 +128,10 @@ def _set_by(argv: Sequence[str]) -> dict[str, str]:
 
 
 def preloads(
-    found: ProgramFile, environ: Mapping[str, str], library: str
+    found: ProgramFile,
+    environ: Mapping[str, str],
+    library: str,
+    tell: Callable[[str], object] | None = None,
 ) -> tuple[list[str], str]:
     """Return the paths of our libraries for LD_PRELOAD, and a sentence for ``--explain``.
 
@@ -128,6 +139,7 @@ def preloads(
         found: the program.
         environ: its environment.
         library: path of the client's own library, for front mode; empty: none.
+        tell: called with a sentence before a compilation.
 
     Raises:
         LaunchError: a library cannot be compiled.
@@ -141,14 +153,15 @@ def preloads(
 
     why = why_not_behind(found, environ, behind) if behind else ""
     if behind and not why:
-        front = str(compiled(found.abi, environ, behind))
+        front = str(compiled(found.abi, environ, behind, tell))
         return (
             [front, behind],
             f"front mode: impi's library stands before {behind}, which the program was compiled for",
         )
 
     spared = "" if found.is_fortran else fortran(found.abi)
-    names = [str(path) for path in preloaded(found.abi, environ) if path.name != spared]
+    made = preloaded(found.abi, environ, tell)
+    names = [str(path) for path in made if path.name != spared]
     needed = ", ".join(name for name in found.needs if name.startswith("libmpi"))
 
     return names, f"stand-in mode: impi's library is the program's {needed}" + (
@@ -253,7 +266,7 @@ def handles_environment(
     # Slow to import, and most programs need none
     from impi.cabi.library import build, mpi4py_extension
 
-    libraries = build.preloaded(abi, environ)
+    libraries = build.preloaded(abi, environ, tell)
     python = python_of(argv) or sys.executable
     extension = mpi4py_extension.extension(abi, python, environ, tell)
     # The hook compares it, since an extension module is for one version of Python.

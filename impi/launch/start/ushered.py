@@ -15,7 +15,7 @@ from typing import Final, NoReturn
 
 from impi.base.errors import ImpiError
 from impi.base.variables import BEHIND, PRELOAD, STANDS_IN, USHERED
-from impi.cabi.library.program_file import program_file, wrappers
+from impi.cabi.library.program_file import program_file, runtimes, wrappers
 from impi.launch.start.compiled import preloads
 from impi.rank.engine.job.join import VARIABLE
 from impi.rank.vendors.meeting import tell_failure
@@ -48,7 +48,8 @@ def begin() -> None:
         _fail(str(error))
 
     # Tools first, then libraries of the program that wrap MPI functions, then ours.
-    preload = ":".join([environ["LD_PRELOAD"], *wrappers(found), *names])
+    tools = [*runtimes(found), environ["LD_PRELOAD"], *wrappers(found)]
+    preload = ":".join([*tools, *names])
     # execve() keeps the process id, by which the usher knows that this program has begun anew.
     environ |= {
         "LD_PRELOAD": preload,

@@ -8,14 +8,16 @@ client. Its exit code 0 would then be a lie, so :func:`why_unsure` finds such pr
 from __future__ import annotations
 
 import mmap
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from impi.base.errors import UsageError
 from impi.base.variables import BEHIND
-from impi.cabi.library.program_file import is_elf
+from impi.cabi.library.program_file import is_elf, loader_of
 
 # Python's options that hide the hook, which needs PYTHONPATH and sitecustomize
 _HIDE: Final = "IES"
@@ -71,6 +73,12 @@ def why_unsure(argv: Sequence[str]) -> str:
             "mpich|openmpi|standard)"
         )
 
+    if static := _static(argv):
+        return (
+            f"{static} is a static program, so a program that it has started without LD_PRELOAD may have used MPI "
+            "unseen: start that one directly"
+        )
+
     if not is_seen and not is_python(argv[0]) and _may_start_others(argv):
         return "it may have started a program with MPI, which is seen with a C compiler alone: install gcc, or set CC"
 
@@ -122,6 +130,34 @@ def _may_start_others(argv: Sequence[str]) -> bool:
     return not is_elf(argv[0]) or any(
         " " in word or "/" in word or Path(word).exists() for word in argv[1:]
     )
+
+
+def _static(argv: Sequence[str]) -> str:
+    """Return the name of a static program that has another program as argument; empty: none is.
+
+    The loader brings no usher into it. So whatever it starts without the job's variables, it starts
+    as a job of its own.
+    """
+    for number, word in enumerate(argv):
+        given = (each for each in argv[number + 1 :] if "/" in each)
+        if _is_static(word) and any(_is_executable(each) for each in given):
+            return Path(word).name
+
+    return ""
+
+
+def _is_static(word: str) -> bool:
+    if ".so" in Path(word).name or not _is_executable(word) or not is_elf(word):
+        return False  # the loader itself names no loader
+
+    try:
+        return not loader_of(word)
+    except UsageError:
+        return False
+
+
+def _is_executable(word: str) -> bool:
+    return Path(word).is_file() and os.access(word, os.X_OK)
 
 
 def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:

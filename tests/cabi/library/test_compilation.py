@@ -19,6 +19,27 @@ def test_the_python_side_of_a_library_is_compiled_with_it(compiled, monkeypatch)
     assert code is not None and code.co_filename == str(side)
 
 
+def test_a_compilation_is_told_before_it_begins_and_a_cached_library_is_not(
+    tmp_path, monkeypatch
+):
+    """A busy machine compiles for minutes: the user knows for what the other clients wait."""
+    told = []
+
+    def fill(folder, place, name, file, behind):
+        told.append("begins")
+        folder.mkdir()
+        for each in build.Making(name, behind).files:
+            (folder / each).touch()
+
+    monkeypatch.setattr(compilation, "fill", fill)
+    for _ in range(2):
+        build.preloaded("mpich", {"IMPI_CACHE": str(tmp_path)}, told.append)
+    assert told == [
+        "compiling impi's library for MPICH's ABI, once for this Python",
+        "begins",
+    ]
+
+
 def test_a_tool_that_fails_or_is_missing_is_one_sentence(tmp_path):
     assert compilation.run(["echo", "well"]) == "well\n"
     with pytest.raises(

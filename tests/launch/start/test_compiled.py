@@ -71,7 +71,9 @@ def libraries(monkeypatch):
     monkeypatch.setattr(
         build,
         "library",
-        lambda abi, environ, behind="": Path(f"/cache/{abi}{'-front' * bool(behind)}"),
+        lambda abi, environ, behind="", tell=None: Path(
+            f"/cache/{abi}{'-front' * bool(behind)}"
+        ),
     )
     monkeypatch.setattr(
         "impi.cabi.library.usher.usher", lambda environ: Path("/cache/usher")
@@ -79,7 +81,10 @@ def libraries(monkeypatch):
     monkeypatch.setattr(
         build,
         "preloaded",
-        lambda abi, environ: (Path(f"/cache/{abi}"), Path("/cache/libmpi_mpifh.so.40")),
+        lambda abi, environ, tell=None: (
+            Path(f"/cache/{abi}"),
+            Path("/cache/libmpi_mpifh.so.40"),
+        ),
     )
 
 
@@ -121,6 +126,19 @@ def test_a_library_that_is_gone_is_one_sentence(linked, libraries):
         == f"impi: {os.uname().nodename} has no /cache/mpich: start again, with an IMPI_CACHE that "
         "all nodes have\n"
     )
+
+
+def test_a_client_is_told_what_is_compiled(linked, monkeypatch, tmp_path):
+    def library(abi, environ, behind="", tell=None):
+        tell(f"compiling {abi}{' before ' * bool(behind)}{behind}")
+        return Path("/bin/sh")
+
+    monkeypatch.setattr(build, "library", library)
+    told = []
+    program = linked("libmpi.so.12")
+    served((program,), os.environ, "/own/libmpi.so.12", tell=told.append)
+    served((program,), os.environ, "", tell=told.append)
+    assert told == ["compiling mpich before /own/libmpi.so.12", "compiling mpich"]
 
 
 def test_an_abi_is_in_all_processes(libraries):
@@ -240,6 +258,14 @@ def test_a_profiler_has_no_front_and_comes_first(linked, libraries, tmp_path, ki
     argv, again = served(("env", f"LD_PRELOAD={tool}", plain), environ, own)
     assert again == told
     assert variables(argv)[0].startswith(f"LD_PRELOAD={tool} ")
+
+
+def test_a_sanitizer_comes_before_all(linked, libraries, tmp_path):
+    program = linked("libasan.so.8", "libmpi.so.12", "libmsanity.so")
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path), "LD_PRELOAD": "/tool.so"}
+    argv, _ = served((program,), environ, "")
+    first = f"LD_PRELOAD={tmp_path}/libasan.so.8 /tool.so /cache/mpich "
+    assert variables(argv)[0].startswith(first)
 
 
 def test_a_tool_may_start_the_program(linked, libraries):

@@ -94,6 +94,20 @@ def test_compiled_programs(tmp_path: Path) -> None:
     assert why_unsure([sys.executable, HELLO]) == ""
 
 
+def test_a_static_program_may_start_others_unseen(tmp_path: Path) -> None:
+    """The usher does not reach it: without LD_PRELOAD, what it starts is a job of its own."""
+    static, shell = tmp_path / "static", shutil.which("sh") or ""
+    header = bytearray(b"\x7fELF\x02\x01" + bytes(58))
+    static.write_bytes(header)
+    static.chmod(0o755)
+    for argv in ([str(static), shell], ["env", "A=1", str(static), "-i", shell]):
+        assert "static is a static program, so " in why_unsure([*SEEN, *argv])
+    for argv in ([str(static), "x", "/tmp"], [shell, shell], [str(static)]):
+        assert why_unsure([*SEEN, *argv]) == ""
+    loader = static.rename(tmp_path / "ld-linux.so.2")
+    assert why_unsure([*SEEN, str(loader), shell]) == ""
+
+
 RunJob = Callable[..., Any]
 
 
