@@ -134,7 +134,7 @@ def test_a_client_is_told_what_is_compiled(linked, monkeypatch, tmp_path):
         return Path("/bin/sh")
 
     monkeypatch.setattr(build, "library", library)
-    told = []
+    told: list[str] = []
     program = linked("libmpi.so.12")
     served((program,), os.environ, "/own/libmpi.so.12", tell=told.append)
     served((program,), os.environ, "", tell=told.append)
