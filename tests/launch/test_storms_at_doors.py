@@ -253,7 +253,7 @@ HELD = 2000
 
 
 @contextmanager
-def tester(folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+def conform_job(folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """A tester that judges impi; the client begins once the folder has a file ``begin``."""
     folder.mkdir()
     waits = f"while [ ! -e '{folder}/begin' ]; do sleep 0.05; done; exec \"$@\""
@@ -285,7 +285,7 @@ def size_kb(process: subprocess.Popen[str]) -> int:
 
 def conform(folder: Path, weather: Storm) -> tuple[int, list[str], int]:
     """Judge impi by some tests; return exit code, verdicts, and the most memory in kB."""
-    with tester(folder) as process:
+    with conform_job(folder) as process:
         weather.await_ports(1)
         (folder / "begin").touch()
         assert process.stdout is not None
@@ -328,7 +328,7 @@ def ask(url: str, wish: object = None) -> str:
 
 def conform_by_page(folder: Path, weather: Storm) -> tuple[set[tuple[str, str]], int]:
     """Start the tests from the page of ``--web``; return verdicts, and the most memory in kB."""
-    with tester(folder, "--web", "127.0.0.1:0") as process:
+    with conform_job(folder, "--web", "127.0.0.1:0") as process:
         assert process.stdout is not None
         url = process.stdout.readline().split()[3].rstrip(",")
         weather.await_ports(1)

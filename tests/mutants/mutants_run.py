@@ -211,7 +211,7 @@ def _expect(seen: Seen, mutant: Mutant) -> bool:
 
 
 def compiled_anew(ours: str, libraries: Iterable[str]) -> str:
-    """Of the mapped libraries the one that is ours but for its digest; else ours."""
+    """Return the mapped library that is ours but for its digest; else ours."""
     plain = _DIGEST.sub("", ours)
     return next((path for path in libraries if _DIGEST.sub("", path) == plain), ours)
 

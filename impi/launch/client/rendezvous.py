@@ -118,7 +118,6 @@ class Rendezvous:
         )
         self._machine = self._make()
         self._silence_s = silence_s
-        self._answer_s = silence_s or _ANSWER_S
         self._sock: socket.socket | None = None
         # Held while the machine is used: beats come from a thread, and TLS takes one at a time.
         self._writing = threading.Lock()
@@ -127,8 +126,12 @@ class Rendezvous:
         # Losses of others that lost() has heard of; the caller empties it
         self.losses: list[Lost] = []
         self._answered = False
-        # Whether all clients are in the job, and whether the server has said why it ends
-        self._begun = self._ended = False
+        self._begun = False  # whether all clients are in the job
+        self.is_said = False
+        """Whether the user has read why the job could not begin, so that this client adds nothing.
+
+        A server that has started this client prints its sentence first, in the same terminal.
+        """
 
     def __enter__(self) -> Self:
         return self
@@ -205,14 +208,15 @@ class Rendezvous:
         # The client speaks first, by AUTH (IMPI 2.3.3).
         self._flush()
 
-        deadline = time.monotonic() + min(timeout_s, self._answer_s)
+        answer_s = self._silence_s or _ANSWER_S
+        deadline = time.monotonic() + min(timeout_s, answer_s)
         while not self._machine.introduced:
             if not select.select(
                 [self._socket], [], [], max(0.0, deadline - time.monotonic())
             )[0]:
                 self.close()
                 raise StartupError(
-                    f"what listens at {self._where} has not answered AUTH within {self._answer_s:g} s"
+                    f"what listens at {self._where} has not answered AUTH within {answer_s:g} s"
                 )
 
             self.on_readable()
@@ -221,14 +225,6 @@ class Rendezvous:
     def encrypted(self) -> bool:
         """Whether the server demands TLS, for all connections between processes of the job."""
         return self._machine.encrypted
-
-    @property
-    def is_said(self) -> bool:
-        """Whether the user has read why the job could not begin, so that this client adds nothing.
-
-        A server that has started this client prints its sentence first, in the same terminal.
-        """
-        return bool(self._started) and self._ended and not self._begun
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -265,7 +261,7 @@ class Rendezvous:
             with self._writing:
                 events = self._machine.receive_data(data)
         except JobEnded:
-            self._ended = True
+            self.is_said = bool(self._started) and not self._begun
             raise
         except PeerError as error:
             # The machine knows no addresses, and the user has to know which server it was.
@@ -365,7 +361,7 @@ class Rendezvous:
 
     def _read_on(self, sock: socket.socket) -> None:
         """Read until the server closes: its heartbeat to a closed socket would cause a reset."""
-        until = time.monotonic() + self._answer_s
+        until = time.monotonic() + (self._silence_s or _ANSWER_S)
         while select.select([sock], [], [], max(0.0, until - time.monotonic()))[
             0
         ] and sock.recv(_CHUNK):

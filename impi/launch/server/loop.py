@@ -411,6 +411,8 @@ class _OwnClients:
             commands, selector, self.input, silence_s, grace_s=grace_s + SLACK_S
         )
         self.end_s = _CLIENTS_END_S + grace_s
+        self.silent_in_s = float("inf")
+        """Seconds after the last look until one of them may have been silent for too long."""
         self.failed: int | None = None
         self._commands, self._selector, self._silence_s = commands, selector, silence_s
 
@@ -523,7 +525,6 @@ class _Loop:
         self._pulse = Pulse(self._send_heartbeats)
         self._names = Names()
         self._waiting_since = time.monotonic()
-        self._own_silent_in_s = float("inf")
         self._exit_code: int | None = None
         self._started = False
         self._survived = False
@@ -575,7 +576,7 @@ class _Loop:
             min(
                 self._own.input.turn(),
                 self._connections.patience(),
-                self._own_silent_in_s,
+                self._own.silent_in_s,
                 BEAT_S,
             ),
         )
@@ -592,7 +593,7 @@ class _Loop:
         self._own.children.beat()
 
     def _check_silence(self) -> None:
-        self._own_silent_in_s = self._own.children.check_silence()
+        self._own.silent_in_s = self._own.children.check_silence()
 
         limit_s = self._options.common.heartbeat_timeout_s
         for conn, connection in list(self._connections.open.items()):
