@@ -402,7 +402,8 @@ class Channels:
         # Level-triggered epoll reports the rest again, so a limit loses nothing. Only octets
         # that the TLS layer holds would be forgotten.
         for turn in count():
-            if turn >= _READS and not link.pending():
+            # Given up by an earlier event of this turn, or by a write of the last round.
+            if link.cut or (turn >= _READS and not link.pending()):
                 return
 
             room = link.room()

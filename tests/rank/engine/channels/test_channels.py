@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import struct
@@ -94,3 +95,33 @@ def test_of_an_agent(ends: tuple[socket.socket, socket.socket]) -> None:
         peer.send(octets[:HEADER_SIZE])
         loop._read(link)
     assert unacked(peer) == 0
+
+
+def test_a_channel_that_broke_for_a_write_of_the_same_turn_is_not_read() -> None:
+    ours, peer = socket.socketpair()
+    ours.setblocking(False)
+    lost: list[int] = []
+    told: list[int] = []
+    with peer, ours:
+        channels = Channels(
+            Transfer(JOB, 0),
+            {},
+            Patience(0.0),
+            deliver=None,
+            arrived=lambda incoming: None,
+            cancelled=lambda incoming: None,
+        )
+        channels.survive(lost.append)
+        bell = os.eventfd(1)
+        # Registered first, so that one turn serves it, and then hears of the channel's end.
+        channels.add_poller(
+            bell,
+            lambda: told.append(channels.taken(1, BrokenPipeError(), 5)),
+            others=False,
+        )
+        channels.admit(1, ours)
+        peer.close()
+        assert channels.poll(10.0)
+        assert (lost, told) == ([1], [5])
+        channels.close()
+        os.close(bell)
