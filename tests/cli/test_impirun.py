@@ -273,7 +273,7 @@ def test_all_that_follows_the_program_is_the_programs(
             "-client 0 h:1 --peer-quirks lam p",
             "no quirk 'lam'; the quirks are little-endian, reduce-on-p2p",
         ),
-        ("-client 0 h:1 --peer-quirks= p", "no quirk ''"),
+        ("-client 0 h:1 --peer-quirks= p", "--peer-quirks is empty"),
         (
             "-client 0 h:1 --collectives scatter=x p",
             "there is no 'scatter=x'; the choices are scatter=masters, allga",

@@ -189,6 +189,10 @@ FATES: Mapping[str, Fate] = {
     "impi conform --interpreter ./interpreter --name LAM": NotHere("needs LAM/MPI"),
     "impi bench latency --vendors pure": Here("--quick", codes=BOUNDS),
     "impi bench rma": Here("--quick", codes=BOUNDS),
+    "impi bench blocked bandwidth bidirectional": Here(QUICK, codes=BOUNDS),
+    "impi bench local local-only": Here(
+        "--quick", {"mpich,openmpi": "mpich"}, codes=BOUNDS, needs=BOTH[:1]
+    ),
     "impi bench local-only": Here(
         "--quick", {"mpich,openmpi": "mpich"}, codes=BOUNDS, needs=BOTH[:1]
     ),

@@ -116,10 +116,7 @@ def test_the_summary_is_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (
-            None,
-            "results.json is missing: the run is under way, or was killed; 'impilab run --resume' ends it",
-        ),
+        (None, " is not a run: it has no plan.json; 'impilab ls runs' shows those of"),
         ("{", "results.json cannot be read: "),
         ("[" * 100_000, "results.json cannot be read: "),
         ("[]", "results.json is not a file of results"),
@@ -135,6 +132,12 @@ def test_a_folder_that_has_no_results(
     if text is not None:
         (tmp_path / "results.json").write_text(text)
     with pytest.raises(UsageError, match=re.escape(why)):
+        write_pages(tmp_path)
+
+
+def test_a_run_that_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(UsageError, match=r"under way, or was killed; 'impilab run"):
         write_pages(tmp_path)
 
 
