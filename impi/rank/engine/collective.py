@@ -310,7 +310,11 @@ class CollectiveOperation(Compound):
             context.count_waiting(1)  # a local message may report a fault
             # Numbered in call order, which MPI makes equal at all procs. So the number names this
             # collective in a notice, without an agreement.
-            context.faults.begin()
+            faults = context.faults
+            if faults.calm:
+                faults.begun += 1
+            else:
+                faults.begin()
 
         # Started here, not at the first turn: sends of this step are on their way when a
         # non-blocking call returns.
@@ -325,17 +329,16 @@ class CollectiveOperation(Compound):
         """Run on while the operations of the current step are complete."""
 
         # Asked in each turn: the news that another proc has refused may come at any time, and its
-        # messages will never come.
-        if not self._alone and not self.done and self.context.faults.broken:
+        # messages will never come. While all is calm, no communicator is broken or unsettled.
+        faults = None if self._alone or self.context.faults.calm else self.context.faults
+        if faults is not None and not self.done and faults.broken:
             self._abandon()
 
         # One at a time in a communicator, as tags do not tell calls apart (4.25). And none begins
         # before a refused one is settled everywhere.
         if not self._started and not self.done:
-            if not self._alone and not (
-                self.context.under_way.collectives[0] is self
-                and self.context.faults.settled
-            ):
+            first = self._alone or self.context.under_way.collectives[0] is self
+            if not first or not (faults is None or faults.settled):
                 return False
 
             self._started = True
@@ -495,7 +498,7 @@ class CollectiveOperation(Compound):
             value = (
                 target.value
                 if isinstance(target, LocalOperation)
-                else self._decoded(target.octets)
+                else self._codec.decode(target.octets, external=self._engine.external)
             )
             if self._landing is not None and self._landing.brought is target:
                 self._landing.value = value
@@ -507,9 +510,6 @@ class CollectiveOperation(Compound):
             raise operation.failure
 
         return self._codec.decode(octets.data, external=operation.external)
-
-    def _decoded(self, octets: Octets) -> Any:
-        return self._codec.decode(octets, external=self._engine.external)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
         self.failure = failure

@@ -97,7 +97,8 @@ class Faults:
         # Whether all procs hear of that anyway: a member is lost, or the communicator revoked.
         self._heard_of_loss = False
         self.calm = True
-        """Whether no refusal is known."""
+        """Whether no refusal is known: nothing is broken, unsettled or heard of. Callers in a
+        hurry ask for this alone, and may then count :attr:`begun` themselves."""
 
     @property
     @any_thread
@@ -187,7 +188,7 @@ class Faults:
         if missing:
             self._refused[number] = missing
 
-        self.calm = not (self._refused or self._heard)
+        self.calm = not (self._refused or self._heard or self.broken)
 
     @entry
     def abandon(self, call: str, failure: Exception) -> None:

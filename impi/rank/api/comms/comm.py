@@ -150,8 +150,14 @@ class Comm(
 
     @property
     def _algorithms(self) -> Algorithms:
-        self._live()
-        return self._alive().algorithms
+        runtime.engine()
+
+        state = self._state
+        if state is None or state.context is None:
+            state = self._alive()
+            state.live()  # which says what is wrong
+
+        return state.algorithms
 
     @property
     def _attached(self) -> bsend.Attached:
