@@ -27,6 +27,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _STAT = 1 << 12  # more octets than /proc/PID/stat has
+_LOADS = "/proc/loadavg"  # its last field is the newest process id
+_SURE = 8  # looks, of which at least one is at all processes
 _STILL_S = 1.5
 _ENDED = (b"Z", b"X")  # states of processes that have ended and are not reaped
 _LATE_S = 2.0  # TERM comes at least this long before KILL, or after half the grace
@@ -310,15 +312,30 @@ class Family:
     A look reads the state of each process below this one. For all other processes it reads the
     parent once: they never come to be below this one, so they are skipped from then on. A new
     process with the number of an ended one has another inode in /proc.
+
+    Where no process of the machine has begun since the last look, even the list of all is skipped.
+    Some containers show the newest process id with a delay, so one look in eight reads the list.
     """
 
     def __init__(self) -> None:
         # Inodes in /proc of processes that are not below this one
         self._others: dict[int, int] = {}
+        self._own: set[int] = set()
+        self._newest = b""
+        self._looks = 0
 
     def look(self, more: Iterable[int] = ()) -> Groups:
         """Return the same as :func:`descendants`."""
 
+        # Asked before the list is read: who begins in between is found by the next look.
+        before, self._newest = self._newest, _newest()
+        self._looks += 1
+        if self._newest and self._newest == before and self._looks % _SURE:
+            return _groups_below(_read({*more, *self._own}), more, ())
+
+        return self._look_at_all(list(more))
+
+    def _look_at_all(self, more: Sequence[int]) -> Groups:
         with os.scandir("/proc") as folder:
             here = {
                 int(entry.name): entry.inode()
@@ -330,7 +347,6 @@ class Family:
         self._others = {
             pid: inode for pid, inode in self._others.items() if here.get(pid) == inode
         }
-        more = list(more)
         # On a busy machine most processes are others': this is what makes a second look cheap.
         read = _read({*more, *(here.keys() - self._others.keys())})
         # A process is counted as another's only if its line of parents leads to a root. If a parent
@@ -343,7 +359,18 @@ class Family:
             if pid in here and pid != own:
                 self._others[pid] = here[pid]
 
+        self._own = here.keys() - self._others.keys()
+
         return _groups_below(read, more, ())
+
+
+def _newest() -> bytes:
+    """Return the id of the process or thread that has begun last; empty: it is not known."""
+    try:
+        with open(_LOADS, "rb") as file:
+            return file.read().split()[-1]
+    except (OSError, IndexError):
+        return b""
 
 
 def _read(pids: Iterable[int]) -> dict[int, list[bytes]]:

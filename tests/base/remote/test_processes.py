@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -171,8 +172,44 @@ def test_a_family_reads_of_others_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.getpid() in read
     # A number that another process has got: another folder.
     family._others[os.getppid()] += 1
+    family._newest = b""
     family.look()
     assert os.getppid() in read
+
+
+@pytest.mark.parametrize(
+    ("told", "lists"),
+    [
+        (b"0.1 0.1 0.1 1/90 700", [True] + 6 * [False] + [True] + 7 * [False]),
+        (b"0.1 0.1 0.1 1/90 %d", 15 * [True]),
+        (b"", 15 * [True]),
+        (None, 15 * [True]),
+    ],
+    ids=["nothing begins", "one begins", "empty", "no file"],
+)
+def test_a_family_lists_all_processes_only_if_one_has_begun(
+    told: bytes | None,
+    lists: list[bool],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads, listed = tmp_path / "loadavg", []
+    scandir = os.scandir
+    monkeypatch.setattr(processes, "_LOADS", str(loads))
+    monkeypatch.setattr(os, "scandir", lambda at: listed.append(at) or scandir(at))
+    family = processes.Family()
+    with subprocess.Popen(["sleep", "600"]) as ours:
+        try:
+            found = []
+            for number in range(len(lists)):
+                if told is not None:
+                    loads.write_bytes(told.replace(b"%d", b"%d" % number))
+                assert ours.pid in family.look()
+                found.append(bool(listed))
+                listed.clear()
+        finally:
+            ours.kill()
+    assert found == lists
 
 
 def test_a_family_forgets_no_process_whose_parent_ended_meanwhile(

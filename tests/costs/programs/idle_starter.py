@@ -1,7 +1,7 @@
 """Be a starter, and print in the end what each of its looks has asked the kernel for.
 
-The arguments are the number of looks at connections after which the starter ends, and the table of
-the connections that have been opened.
+The arguments are the number of looks at connections after which the starter ends, the table of the
+connections that have been opened, and the file that tells the newest process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-from impi.base.remote import starter, unacknowledged, watch
+from impi.base.remote import processes, starter, unacknowledged, watch
 
 LOOKS = int(sys.argv[1])
 looks: list[list[str]] = []
@@ -36,8 +36,9 @@ def note(event: str, arguments: tuple[object, ...]) -> None:
         looks[-1].append(str(arguments[0]))
 
 
-# Other tests open connections all the time
+# Other tests open connections, and begin processes, all the time
 unacknowledged._COUNTERS = sys.argv[2]
+processes._LOADS = sys.argv[3]
 watch.LOOK_S = watch.QUIET_S = 0.01
 watch.Watch.due = begin  # type: ignore[method-assign]
 sys.addaudithook(note)
