@@ -13,7 +13,9 @@ free.
 
 from __future__ import annotations
 
+import faulthandler
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -34,6 +36,8 @@ ROUNDS = {
     "kinds": 8,
 }
 """Rounds of each short run, where a time is given."""
+STACKS_S, LONGEST_S = 120, 150
+"""A short run takes about a second. One that hangs shows the stacks of all threads, then ends."""
 what, seed, amount = sys.argv[1], sys.argv[2], sys.argv[3]
 THREADS = int(sys.argv[4])
 seconds = float(amount[:-1]) if amount.endswith("s") else 0.0
@@ -329,6 +333,9 @@ if seconds:
     while world.bcast(time.monotonic() < until and not wrong):
         kind = taken[runs.total() % len(taken)]
         rounds, seed = ROUNDS[kind], f"{first}.{runs.total()}"
+        # By the kernel and by a thread of C: neither needs the lock of Python, which may be held.
+        faulthandler.dump_traceback_later(STACKS_S)
+        signal.alarm(LONGEST_S)
         run_all(kind)
         world.Barrier()  # a message of the next run is none for a thread of this one
         runs[kind] += 1
@@ -336,6 +343,8 @@ if seconds:
         print("rounds of each thread:", {k: n * ROUNDS[k] for k, n in runs.items()})
 else:
     run_all(what)
+faulthandler.cancel_dump_traceback_later()
+signal.alarm(0)
 if what in ("kinds", "all"):
     file.Close()
     window.Unlock_all()
