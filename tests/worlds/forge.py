@@ -917,6 +917,7 @@ class FakeBackend:
     """Implements :class:`impi.lab.nodes.interface.Backend`."""
 
     name = "fake"
+    parts = False
 
     def __init__(
         self, *, captures: bool = True, tweak: Tweak = lambda job: None
