@@ -76,7 +76,9 @@ def _plan(options: argparse.Namespace) -> int:
         if options.all or not plan.excluded
         else "; --all names every cell that is left out"
     )
-    print(f"{_counts(plan, parts=backend.parts)}; {time_text(plan.cells, known, jobs)}{hint}")
+    print(
+        f"{_counts(plan, parts=backend.parts)}; {time_text(plan.cells, known, jobs)}{hint}"
+    )
 
     return _code(plan)
 

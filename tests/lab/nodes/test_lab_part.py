@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from impi.lab.nodes.interface import Access, Capture, NodeAccess, Stacks
-from impi.lab.nodes.lab_part import LabPart
+from impi.lab.nodes.lab_part import LabPart, SharedLab
 from impi.lab.nodes.topology import parse_topology
 
 TRIO = "server", "c0n0", "c1n0", "c2n0"
@@ -20,7 +22,7 @@ class OneNode:
 class Whole:
     """A :class:`impi.lab.nodes.lab_part.SharedLab` that notes what it is asked for."""
 
-    captures, unseen, software, network = True, (), {}, None
+    captures, unseen = True, ()
 
     def __init__(self) -> None:
         vendors = "pure", "mpich", "openmpi"
@@ -84,7 +86,7 @@ def whole() -> Whole:
 
 
 def part(whole: Whole, left: set[str], nodes=NODES, vendors=("openmpi", "pure")):
-    return LabPart(whole, vendors, PAIR, nodes, left)
+    return LabPart(cast(SharedLab, whole), vendors, PAIR, nodes, left)
 
 
 def test_its_nodes_have_the_cells_names_and_their_own_addresses(whole):
