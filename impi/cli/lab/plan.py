@@ -76,9 +76,7 @@ def _plan(options: argparse.Namespace) -> int:
         if options.all or not plan.excluded
         else "; --all names every cell that is left out"
     )
-    print(
-        f"{_counts(plan, parts=backend.parts)}; {time_text(plan.cells, known, jobs)}{hint}"
-    )
+    print(f"{_counts(plan, backend.parts)}; {time_text(plan.cells, known, jobs)}{hint}")
 
     return _code(plan)
 
@@ -133,13 +131,13 @@ def _code(plan: Plan) -> int:
     return 0 if plan.cells else 5
 
 
-def _counts(plan: Plan, *, parts: bool) -> str:
+def _counts(plan: Plan, shares: bool) -> str:
     left_out = {e.reason: 0 for e in plan.excluded if e.kind != "unsupported"}
     for excluded in plan.excluded:
         if excluded.reason in left_out:
             left_out[excluded.reason] += 1
 
-    labs = labs_of(plan.cells, parts=parts)
+    labs = labs_of(plan.cells, parts=shares)
     parts = [
         f"{len(plan.cells)} cells",
         f"{labs} labs",

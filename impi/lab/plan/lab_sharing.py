@@ -1,12 +1,12 @@
 """The rule by which cells share labs: a lab with more nodes than a cell needs can serve it, too.
 
-:func:`share` gives each cell a :class:`Place`: the vendors and topology of a lab, and which of its
-nodes stand for the cell's own. Numbers of procs are no property of a lab. A cell takes the lab of
-its own vendors and topology if it
+:func:`share` gives each cell a :class:`Place`: the vendors and topology of a lab, and the nodes of
+it that the cell uses. A lab's number of procs does not matter. A cell takes the lab of its own
+vendors and topology in three cases:
 
-* changes or damages the network or a node: what it leaves must meet nobody else's cells;
-* has a client of several nodes: these find each other by their host names, which cannot change;
-* needs other nodes: by IPv6, with compiled programs, or of a remote party.
+* The cell damages the network or a node, and its remains could harm other cells.
+* A client has several nodes, which find each other by host names that cannot change.
+* The cell needs other nodes: by IPv6, with compiled programs, or of a remote party.
 """
 
 from __future__ import annotations

@@ -226,8 +226,10 @@ class _Bench:
         backend: Backend,
         run: str,
         care: Care,
+        places: Mapping[str, Place],
         unclosed: Callable[[ImpiError], None],
     ) -> None:
+        self._places = places
         self._backend, self._run, self._care = backend, run, care
         self._unclosed = unclosed  # called if a lab cannot be closed
         self.lab: Lab | None = None
@@ -238,8 +240,9 @@ class _Bench:
         self._until = 0.0
         self.kind: object = None  # of its lab; None: there is none
 
-    def ready(self, cell: Cell, place: Place) -> Prepared:
+    def ready(self, cell: Cell) -> Prepared:
         """Return the lab for this cell, opened if there is none. LabError: it cannot be opened."""
+        place = self._places[cell.id]
         if self.kind != place.kind:
             self.discard()
             self.kind = place.kind
@@ -304,6 +307,7 @@ class _Queue:
     ) -> None:
         """``shares``: whether several labs of the same kind can be opened."""
 
+        self.places = places
         groups: dict[object, list[Cell]] = {}
         for cell in cells:
             groups.setdefault(places[cell.id].kind, []).append(cell)
@@ -439,7 +443,6 @@ class Scheduler:
         # set it, too, to end the run at once: nothing more is looked at
         self.hurry = threading.Event()
         self._enough = False
-        self._places: Mapping[str, Place] = {}
 
     def run(
         self,
@@ -454,8 +457,8 @@ class Scheduler:
             ImpiError: all cells are over, and a lab could not be closed.
         """
 
-        self._places = share(cells, parts=self._backend.parts and self._care.shares)
-        queue = _Queue(cells, self._places, shares=self._care.open is None)
+        places = share(cells, parts=self._backend.parts and self._care.shares)
+        queue = _Queue(cells, places, shares=self._care.open is None)
 
         workers = [
             threading.Thread(
@@ -490,7 +493,9 @@ class Scheduler:
         began: Callable[[Cell], None],
         done: Callable[[Done], None],
     ) -> None:
-        bench = _Bench(self._backend, self._run, self._care, self._unclosed)
+        bench = _Bench(
+            self._backend, self._run, self._care, queue.places, self._unclosed
+        )
         try:
             while not self._ending():
                 group = queue.next_group(spare=spare)
@@ -601,7 +606,7 @@ class Scheduler:
         start = time.monotonic()
         try:
             # Beside the cells of other workers: that is mostly waiting for the backend.
-            prepared = bench.ready(cell, self._places[cell.id])
+            prepared = bench.ready(cell)
         except ImpiError as error:
             verdict: Verdict = Verdict(
                 outcome="error", phase="up", blame="lab", reason=str(error)

@@ -130,7 +130,6 @@ class DockerLab:
         self.network = LinkSidecars(client, {}, plan.access.expires)
         self._client, self._plan = client, plan
         self._labels = full(new_labels(plan.access, plan.terms.name))
-        self._of_parts: list[LinkSidecars] = []
         self._held = False
         self._network: DockerNetwork | None = None
         self._containers: list[Container] = []
@@ -192,10 +191,7 @@ class DockerLab:
         return found
 
     def network_among(self, nodes: Mapping[str, NodeAccess]) -> Network:
-        network = LinkSidecars(self._client, nodes, self.access.expires)
-        self._of_parts.append(network)
-
-        return network
+        return self.network.among(nodes)
 
     def software_of(
         self, access: Access, server: Node, clients: Sequence[Sequence[Node]]
@@ -259,9 +255,8 @@ class DockerLab:
 
             containers, self._containers = self._containers, []
             if not self._held:
-                for links in (self.network, *self._of_parts):
-                    with contextlib.suppress(LabError):
-                        containers += links.take_away()
+                with contextlib.suppress(LabError):
+                    containers += self.network.take_away()
 
             network, self._network = self._network, None
             if self._held:
