@@ -851,22 +851,40 @@ class FakeLab:
             log=self.backend.log,
         )
 
-    def begin_capture(self) -> None:
+    def renamed(self, node: str, name: str) -> Node:
+        """Names tell addresses here, so a node keeps its own."""
+        assert node == name
+        nodes = [self.server, *(each for nodes in self.clients for each in nodes)]
+        return next(each for each in nodes if each.name == node)
+
+    def network_among(self, nodes) -> Network | None:
+        return self.network
+
+    def software_of(self, access, server, clients) -> Mapping[str, str]:
+        return self.software
+
+    def begin_capture(self, only: Collection[str] = ()) -> None:
         self.backend.log.append("begin")
         if self.backend.broken_capture:
             raise LabError("tcpdump did not start")
 
-    def end_capture(self) -> list[Capture]:
+    def end_capture(self, only: Collection[str] = ()) -> list[Capture]:
         self.backend.log.append("end")
         if not self.captures:
             return []
         found = self.job.captures() if self.job else quiet_captures(self.access.nodes)
-        return [replace(capture, ahead_s=self.backend.clocks) for capture in found]
+        return [
+            replace(capture, ahead_s=self.backend.clocks)
+            for capture in found
+            if not only or capture.node in only
+        ]
 
     def stacks(self, pids) -> Stacks:
         return Stacks(notes=("this lab is made up",))
 
-    def residue(self, known: Collection[str] = ()) -> list[str]:
+    def residue(
+        self, known: Collection[str] = (), only: Collection[str] = ()
+    ) -> list[str]:
         """A job's leftovers stay for all cells that follow in this lab."""
         self._left |= dict.fromkeys(self.job.leftovers if self.job else [])
         return [left for left in self._left if left not in known]
@@ -917,6 +935,7 @@ class FakeBackend:
     """Implements :class:`impi.lab.nodes.interface.Backend`."""
 
     name = "fake"
+    parts = False
 
     def __init__(
         self, *, captures: bool = True, tweak: Tweak = lambda job: None

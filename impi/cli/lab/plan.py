@@ -20,6 +20,7 @@ from impi.cli.lab.select import (
     planned,
 )
 from impi.lab.plan.cell import Cell
+from impi.lab.plan.lab_sharing import labs_of
 from impi.lab.plan.matrix import Excluded, Plan
 from impi.lab.report.history import DEFAULT_S, durations, expected_s
 from impi.lab.report.results import plan_value
@@ -75,7 +76,7 @@ def _plan(options: argparse.Namespace) -> int:
         if options.all or not plan.excluded
         else "; --all names every cell that is left out"
     )
-    print(f"{_counts(plan)}; {time_text(plan.cells, known, jobs)}{hint}")
+    print(f"{_counts(plan, backend.parts)}; {time_text(plan.cells, known, jobs)}{hint}")
 
     return _code(plan)
 
@@ -130,13 +131,13 @@ def _code(plan: Plan) -> int:
     return 0 if plan.cells else 5
 
 
-def _counts(plan: Plan) -> str:
+def _counts(plan: Plan, shares: bool) -> str:
     left_out = {e.reason: 0 for e in plan.excluded if e.kind != "unsupported"}
     for excluded in plan.excluded:
         if excluded.reason in left_out:
             left_out[excluded.reason] += 1
 
-    labs = len({cell.lab for cell in plan.cells})
+    labs = labs_of(plan.cells, parts=shares)
     parts = [
         f"{len(plan.cells)} cells",
         f"{labs} labs",

@@ -251,6 +251,8 @@ class Backend(Protocol):
     inventory: Inventory
     # By vendor: the build that :meth:`prepare` has put in place of the usual library
     builds: Mapping[str, Build]
+    # Whether its labs are a :class:`.lab_part.SharedLab`
+    parts: bool
 
     def doctor(self) -> list[Finding]:
         """Check everything that a run needs, without changing it."""

@@ -8,9 +8,10 @@ import json
 import secrets
 import sys
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from impi.base.errors import LabError
 from impi.base.manifests import library_folder, machine_of, manifest
@@ -18,6 +19,7 @@ from impi.lab.nodes import Lab, Node, node_prefix, run_on
 from impi.lab.run.compiled_twins import Twins
 from impi.lab.run.remote_party import Invitations
 
+_T = TypeVar("_T")
 _USHER_S: Final = 60.0
 _PROGRAMS: Final = Path(__file__).parents[1] / "programs"
 
@@ -37,6 +39,23 @@ class Prepared:
     # Files that earlier cells have left on its nodes, as findings, which are not the next cell's.
     # The cell was forgiven for them, or it was red, and the lab is not used again.
     files: set[str] = field(default_factory=set)
+
+    def part(self, lab: Lab, nodes: Mapping[str, str]) -> Prepared:
+        """Return it for a part of its lab; ``nodes``: its own by the names of the part."""
+
+        def of(values: Mapping[str, _T]) -> dict[str, _T]:
+            return {name: values[n] for name, n in nodes.items() if n in values}
+
+        roots = of(self.roots)
+        return Prepared(
+            lab,
+            roots,
+            of(self.node_nonces),
+            of(self.libraries),
+            of(self.prefixes),
+            Twins(lab, roots),
+            self.invitations,
+        )
 
 
 def prepare(lab: Lab, run: str, invitations: Invitations | None = None) -> Prepared:

@@ -1,9 +1,10 @@
 """Runs many cells: labs are opened, reused, discarded after a non-pass and always closed.
 
-:class:`Scheduler` groups cells by lab (vendors and topology) and gives the groups, longest first,
-to worker threads. A worker without a group takes half of the longest one that is under way. There
-is one worker more than cells may run at once: it opens a lab while the others' cells run. A worker
-has at most one lab (``_Bench``), runs the group's cells in it one after another with
+:class:`Scheduler` groups cells by the lab that they share (:mod:`impi.lab.plan.lab_sharing`) and
+gives the groups, longest first, to worker threads. A worker without a group takes half of the
+longest one that is under way. There is one worker more than cells may run at once: it opens a lab
+while the others' cells run. A worker has at most one lab (``_Bench``), which it keeps for a further
+group of the same kind. It runs the group's cells in it one after another with
 :func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: until one
 passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and ``done`` report
 to the caller (``impilab run``), which writes results and shows progress.
@@ -20,17 +21,19 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from impi.base.errors import ImpiError
 from impi.lab.cases.own import OwnProgram, difference
 from impi.lab.evidence.gathered import OutputSeen
 from impi.lab.judge.expectations import Row
 from impi.lab.judge.verdict import Verdict, judge
-from impi.lab.nodes import Backend, Lab, Terms, is_remote
+from impi.lab.nodes import Backend, Lab, Terms, Topology, is_remote
+from impi.lab.nodes.lab_part import LabPart, SharedLab
 from impi.lab.plan.cell import Cell
+from impi.lab.plan.lab_sharing import Place, share
 from impi.lab.run.collection import Seen
 from impi.lab.run.execute import Limits, run_cell
 from impi.lab.run.prepared_lab import Prepared, prepare
@@ -209,6 +212,11 @@ class Care:
     # Where remote parties learn what they have to know
     invitations: Invitations | None = None
 
+    @property
+    def shares(self) -> bool:
+        """Whether cells may use parts of labs: not if the user gets, or has, the cell's own lab."""
+        return not self.isolated and self.keep is None and self.open is None
+
 
 class _Bench:
     """The one lab of a worker."""
@@ -218,16 +226,27 @@ class _Bench:
         backend: Backend,
         run: str,
         care: Care,
+        places: Mapping[str, Place],
         unclosed: Callable[[ImpiError], None],
     ) -> None:
+        self._places = places
         self._backend, self._run, self._care = backend, run, care
         self._unclosed = unclosed  # called if a lab cannot be closed
         self.lab: Lab | None = None
         self._prepared: Prepared | None = None
+        # Parts of the lab that cells have used, by vendors and topology
+        self._parts: dict[tuple[tuple[str, ...], Topology], Prepared] = {}
+        self._left: set[str] = set()  # what its parts have found on its nodes
         self._until = 0.0
+        self.kind: object = None  # of its lab; None: there is none
 
     def ready(self, cell: Cell) -> Prepared:
         """Return the lab for this cell, opened if there is none. LabError: it cannot be opened."""
+        place = self._places[cell.id]
+        if self.kind != place.kind:
+            self.discard()
+            self.kind = place.kind
+
         if self.lab is not None and time.monotonic() > self._until:
             # Nodes end by themselves after ``ttl_s``, and must not do so within a cell.
             self.discard()
@@ -237,11 +256,22 @@ class _Bench:
             self._until = time.monotonic() + terms.ttl_s / 2
             there = self._care.open(cell) if self._care.open is not None else None
             self.lab = there or self._backend.open(
-                cell.vendors, cell.topology, run=self._run, terms=terms
+                place.vendors, place.topology, run=self._run, terms=terms
             )
             self._prepared = prepare(self.lab, self._run, self._care.invitations)
 
-        return self._prepared
+        return (
+            self._part(self._prepared, cell, place) if place.nodes else self._prepared
+        )
+
+    def _part(self, whole: Prepared, cell: Cell, place: Place) -> Prepared:
+        key = cell.vendors, cell.topology
+        if key not in self._parts:
+            nodes = dict(place.nodes)
+            lab = LabPart(cast("SharedLab", whole.lab), *key, nodes, self._left)
+            self._parts[key] = whole.part(lab, nodes)
+
+        return self._parts[key]
 
     def after(self, cell: Cell, verdict: Verdict) -> bool:
         """Give the lab to the user, close it, or keep it for the next cell; True: it was given."""
@@ -261,6 +291,7 @@ class _Bench:
 
     def discard(self) -> None:
         lab, self.lab, self._prepared = self.lab, None, None
+        self._parts, self._left = {}, set()
         if lab is not None:
             try:
                 lab.close()
@@ -271,12 +302,15 @@ class _Bench:
 class _Queue:
     """The cells that no worker has begun, in groups of one lab each; safe for all threads."""
 
-    def __init__(self, cells: Sequence[Cell], *, shares: bool) -> None:
+    def __init__(
+        self, cells: Sequence[Cell], places: Mapping[str, Place], *, shares: bool
+    ) -> None:
         """``shares``: whether several labs of the same kind can be opened."""
 
-        groups: dict[tuple[tuple[str, ...], str], list[Cell]] = {}
+        self.places = places
+        groups: dict[object, list[Cell]] = {}
         for cell in cells:
-            groups.setdefault(cell.lab, []).append(cell)
+            groups.setdefault(places[cell.id].kind, []).append(cell)
 
         # The longest first: else the last worker would end long after the others.
         self._groups = sorted(groups.values(), key=lambda g: -len(g) * g[0].roster.size)
@@ -423,7 +457,8 @@ class Scheduler:
             ImpiError: all cells are over, and a lab could not be closed.
         """
 
-        queue = _Queue(cells, shares=self._care.open is None)
+        places = share(cells, parts=self._backend.parts and self._care.shares)
+        queue = _Queue(cells, places, shares=self._care.open is None)
 
         workers = [
             threading.Thread(
@@ -458,18 +493,23 @@ class Scheduler:
         began: Callable[[Cell], None],
         done: Callable[[Done], None],
     ) -> None:
+        bench = _Bench(
+            self._backend, self._run, self._care, queue.places, self._unclosed
+        )
         try:
             while not self._ending():
                 group = queue.next_group(spare=spare)
                 if group is None:
                     return
 
-                self._run_group(queue, group, began, done)
+                self._run_group(queue, bench, group, began, done)
         except BaseException as error:
             with self._lock:
                 self._failure = self._failure or error
 
             self.stop.set()
+        finally:
+            bench.discard()
 
     def _unclosed(self, error: ImpiError) -> None:
         """Note that a lab could not be closed: that fails the run, and ends none of its cells."""
@@ -482,35 +522,33 @@ class Scheduler:
     def _run_group(
         self,
         queue: _Queue,
+        bench: _Bench,
         group: list[Cell],
         began: Callable[[Cell], None],
         done: Callable[[Done], None],
     ) -> None:
-        bench = _Bench(self._backend, self._run, self._care, self._unclosed)
+        # A broken pair says nothing of other pairs in the same lab.
+        timeouts: dict[tuple[tuple[str, ...], str], list[Done]] = {}
+        while (cell := queue.next_cell(group)) is not None:
+            of_pair = timeouts.setdefault(cell.lab, [])
+            result: Done | None
+            if len(of_pair) >= _MOST_TIMEOUTS:
+                result = _given_up(cell, of_pair[-1].verdict)
+            else:
+                result = self._run_cell(bench, cell, began)
 
-        timeouts: list[Done] = []
-        try:
-            while (cell := queue.next_cell(group)) is not None:
-                result: Done | None
-                if len(timeouts) >= _MOST_TIMEOUTS:
-                    result = _given_up(cell, timeouts[-1].verdict)
-                else:
-                    result = self._run_cell(bench, cell, began)
+            if result is None:
+                return
 
-                if result is None:
-                    return
+            if (
+                result.verdict.outcome == "timeout"
+                and result.attempts
+                and not self._satisfied(cell, result)
+            ):
+                of_pair.append(result)
 
-                if (
-                    result.verdict.outcome == "timeout"
-                    and result.attempts
-                    and not self._satisfied(cell, result)
-                ):
-                    timeouts.append(result)
-
-                with self._lock:
-                    done(result)
-        finally:
-            bench.discard()
+            with self._lock:
+                done(result)
 
     def _run_cell(
         self, bench: _Bench, cell: Cell, began: Callable[[Cell], None]

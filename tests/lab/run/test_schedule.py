@@ -106,6 +106,87 @@ def test_a_lab_that_is_there_is_used():
     assert backend.log == ["open", "begin", "end", "close"]
 
 
+TRIO = ("pure", "mpich", "openmpi"), "1x2+1x2+1x2"
+
+
+def shared_cells() -> list[Cell]:
+    """Three cells whose nodes the lab of the first one has, under the same names."""
+    vendors, topology = TRIO
+    return [
+        *cells("p2p.ring", vendors=vendors, topology=topology),
+        *cells("p2p.ring", "p2p.any", vendors=vendors[:2]),
+    ]
+
+
+def sharing_backend(**more) -> FakeBackend:
+    backend = FakeBackend(**more)
+    backend.parts = True
+    return backend
+
+
+def test_cells_with_fewer_clients_run_in_a_part_of_a_lab():
+    backend = sharing_backend()
+    results = run(backend, shared_cells())
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
+    assert backend.log == ["open", *["begin", "end"] * 3, "close"]
+
+
+def test_without_parts_each_of_them_has_a_lab_of_its_own_kind():
+    backend = FakeBackend()
+    results = run(backend, shared_cells())
+    assert [r.verdict.outcome for r in results] == ["pass"] * 3
+    assert backend.log.count("open") == 2
+
+
+def test_a_lab_is_discarded_after_a_non_pass_in_a_part_of_it():
+    def fault(job: Job) -> None:
+        if job.name == "p2p.ring" and job.roster.nclients == 2:
+            job.wraps[0]["status"] = 1
+
+    backend = sharing_backend(tweak=fault)
+    results = run(backend, shared_cells())
+    assert [r.verdict.outcome for r in results] == ["pass", "fail", "pass"]
+    labs = [r.attempts[0].lab for r in results]
+    assert labs[0] == labs[1] != labs[2]
+    assert backend.open_labs == 0
+
+
+@pytest.mark.parametrize("how", ["isolated", "kept"])
+def test_no_part_is_used_if_the_user_may_get_the_lab(how):
+    backend = sharing_backend()
+    care = (
+        Care(isolated=True)
+        if how == "isolated"
+        else Care(keep=lambda _cell, _verdict, _lab: False)
+    )
+    given: list[str] = []
+    opened = backend.open
+
+    def open_noted(vendors, topology, **more):
+        given.append("+".join(vendors))
+        return opened(vendors, topology, **more)
+
+    backend.open = open_noted  # type: ignore[method-assign]
+    run(backend, shared_cells(), care=care)
+    assert set(given) == {"pure+mpich+openmpi", "pure+mpich"}
+
+
+def test_hangs_of_a_pair_do_not_give_up_another_pair_of_the_lab():
+    def hang(job: Job) -> None:
+        if job.roster.nclients == 2:
+            job.hangs |= {"client 0", "client 1"}
+
+    backend = sharing_backend(tweak=hang)
+    vendors, topology = TRIO
+    what = [
+        *cells(*["p2p.ring"] * 4, vendors=vendors[:2]),
+        *cells("p2p.ring", vendors=vendors, topology=topology),
+    ]
+    results = run(backend, what)
+    outcomes = [r.verdict.outcome for r in results]
+    assert outcomes == ["timeout"] * 3 + ["skipped", "pass"]
+
+
 def test_a_lab_that_does_not_open_is_an_error():
     backend = FakeBackend()
     backend.broken_open = "no subnet is free"
@@ -144,8 +225,8 @@ def test_a_long_group_gets_more_labs_once_workers_have_nothing_else(
     results = run(backend, cells(*["p2p.ring"] * how_many), jobs=3, care=care)
     assert [r.verdict.outcome for r in results] == ["pass"] * how_many
     opened = len({r.attempts[0].lab for r in results})
-    # Its halves are worth halves again
-    assert opened == labs or (how_many == 60 and opened > labs)
+    # A worker that takes another half keeps its lab
+    assert opened == labs == backend.log.count("open")
     assert backend.open_labs == 0
 
 

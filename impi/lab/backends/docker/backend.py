@@ -39,6 +39,8 @@ _MOST_NODES: Final = 200
 class DockerBackend(LabOpener):
     """A :class:`impi.lab.nodes.interface.Backend`. LabError if no engine answers."""
 
+    parts = True
+
     def __init__(self, *, publish: bool | None = None) -> None:
         self._client = connect()
         super().__init__("docker", "one engine", DockerInventory(self._client))

@@ -65,6 +65,7 @@ from impi.lab.nodes import (
     Access,
     Build,
     Capture,
+    Network,
     Node,
     NodeAccess,
     Stacks,
@@ -164,15 +165,38 @@ class DockerLab:
 
         return lab
 
-    def begin_capture(self) -> None:
-        in_parallel(lambda tap: tap.begin(), self._taps)
+    def begin_capture(self, only: Collection[str] = ()) -> None:
+        in_parallel(
+            lambda tap: tap.begin(),
+            [tap for tap in self._taps if not only or tap.node in only],
+        )
 
-    def end_capture(self) -> list[Capture]:
+    def end_capture(self, only: Collection[str] = ()) -> list[Capture]:
         # A killed node can send no last canary.
+        gone = self.network.killed
         return in_parallel(
             lambda tap: tap.end(),
-            [tap for tap in self._taps if tap.node not in self.network.killed],
+            [
+                tap
+                for tap in self._taps
+                if tap.node not in gone and (not only or tap.node in only)
+            ],
         )
+
+    def renamed(self, node: str, name: str) -> Node:
+        known = self._nodes[node]
+        found = SshNode(name, known.access, known.connection)
+        found.warm = known.warm
+
+        return found
+
+    def network_among(self, nodes: Mapping[str, NodeAccess]) -> Network:
+        return self.network.among(nodes)
+
+    def software_of(
+        self, access: Access, server: Node, clients: Sequence[Sequence[Node]]
+    ) -> Mapping[str, str]:
+        return software(access.images, access.builds, access.vendors, server, clients)
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
 
@@ -195,13 +219,15 @@ class DockerLab:
             in_parallel(one, [(name, mine) for name, mine in pids.items() if mine])
         )
 
-    def residue(self, known: Collection[str] = ()) -> list[str]:
+    def residue(
+        self, known: Collection[str] = (), only: Collection[str] = ()
+    ) -> list[str]:
 
         def look() -> list[str]:
             nodes = [
                 node
                 for name, node in self._nodes.items()
-                if name not in self.network.killed
+                if name not in self.network.killed and (not only or name in only)
             ]
             return list(itertools.chain(*in_parallel(self._residue_of, nodes)))
 

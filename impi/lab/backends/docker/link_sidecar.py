@@ -85,6 +85,14 @@ class LinkSidecars:
         self._frozen: set[str] = set()
         self.killed: set[str] = set()  # nodes that are gone, with their sidecars
         self._starting = threading.Lock()
+        self._of_parts: list[LinkSidecars] = []
+
+    def among(self, nodes: Mapping[str, NodeAccess]) -> LinkSidecars:
+        """Return the network of a part of the lab; :meth:`take_away` takes its sidecars, too."""
+        part = LinkSidecars(self._client, nodes, self._expires)
+        self._of_parts.append(part)
+
+        return part
 
     def set_links(self, links: Mapping[Direction, LinkSettings]) -> None:
         """Send one request to each node that receives: a link acts where its packets arrive."""
@@ -264,7 +272,12 @@ class LinkSidecars:
             self.thaw(node)
 
         there, self._there = list(self._there.values()), {}
-        return there
+        known = {each.id: each for each in there}
+        for part in self._of_parts:
+            # Two parts may have found the same sidecar.
+            known.update((each.id, each) for each in part.take_away())
+
+        return list(known.values())
 
     # -- sidecars
 

@@ -23,6 +23,8 @@ class LabOpener:
         inventory: of its labs.
     """
 
+    parts = False
+
     def __init__(self, name: str, place: str, inventory: Inventory) -> None:
         self.name, self.inventory = name, inventory
         self.builds: Mapping[str, Build] = {}

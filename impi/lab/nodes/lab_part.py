@@ -1,0 +1,135 @@
+"""A part of a lab: nodes of it that serve a cell with fewer clients, by the cell's names.
+
+:class:`LabPart` is a :class:`~.interface.Lab`. The rest of the lab, a :class:`SharedLab`, stands
+idle meanwhile: only the nodes of the part are captured and swept. A lab runs one cell at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from impi.lab.nodes.interface import Access, Capture, Lab, Node, NodeAccess, Stacks
+from impi.lab.nodes.links import Network
+from impi.lab.nodes.parties import node_names
+from impi.lab.nodes.topology import Topology
+
+
+class SharedLab(Lab, Protocol):
+    """A lab whose nodes can be used a few at a time."""
+
+    def renamed(self, node: str, name: str) -> Node:
+        """Return a node under another name."""
+
+    def network_among(self, nodes: Mapping[str, NodeAccess]) -> Network:
+        """Return the network of these nodes, by the names of a part."""
+
+    def software_of(
+        self, access: Access, server: Node, clients: Sequence[Sequence[Node]]
+    ) -> Mapping[str, str]:
+        """Return image ids and package versions of these nodes, for the records."""
+
+    def begin_capture(self, only: Collection[str] = ...) -> None:
+        """As a lab; ``only``: on these nodes."""
+
+    def end_capture(self, only: Collection[str] = ...) -> list[Capture]:
+        """As a lab; ``only``: of these nodes."""
+
+    def residue(
+        self, known: Collection[str] = ..., only: Collection[str] = ...
+    ) -> list[str]:
+        """As a lab; ``only``: on these nodes."""
+
+
+class LabPart:
+    """A :class:`~.interface.Lab` of some nodes of another; closing it closes nothing.
+
+    Args:
+        whole: the lab.
+        vendors, topology: of the cell.
+        nodes: the lab's nodes by the cell's names for them, with the server.
+        left: findings of earlier cells by the lab's own names, of all its parts together.
+    """
+
+    server: Node
+    clients: Sequence[Sequence[Node]]
+
+    def __init__(
+        self,
+        whole: SharedLab,
+        vendors: Sequence[str],
+        topology: Topology,
+        nodes: Mapping[str, str],
+        left: set[str],
+    ) -> None:
+        self._whole, self._names, self._left = whole, dict(nodes), left
+        self.captures, self.unseen = whole.captures, whole.unseen
+        self.access = _access(whole.access, vendors, topology, nodes)
+        made = {name: whole.renamed(node, name) for name, node in nodes.items()}
+        self.server = made["server"]
+        self.clients = [
+            [made[name] for name in names] for names in node_names(topology, vendors)
+        ]
+        self.network: Network | None = whole.network_among(self.access.nodes)
+        self.software = whole.software_of(self.access, self.server, self.clients)
+
+    def begin_capture(self) -> None:
+        self._whole.begin_capture(self._names.values())
+
+    def end_capture(self) -> list[Capture]:
+        names = {node: name for name, node in self._names.items()}
+        captures = self._whole.end_capture(self._names.values())
+        return [replace(each, node=names[each.node]) for each in captures]
+
+    def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
+        names = {node: name for name, node in self._names.items()}
+        found = self._whole.stacks({self._names[n]: mine for n, mine in pids.items()})
+        return replace(
+            found, frames={names[node]: each for node, each in found.frames.items()}
+        )
+
+    def residue(self, known: Collection[str] = ()) -> list[str]:
+        # ``known`` has the names of a part. A node has other names in other parts.
+        found = self._whole.residue(self._left, self._names.values())
+        self._left.update(line for line in found if ": file " in line)
+        names = {node: name for name, node in self._names.items()}
+        lines = [line.partition(": ") for line in found]
+
+        return [
+            line
+            for node, _, text in lines
+            if (line := f"{names[node]}: {text}") not in known
+        ]
+
+    def hold(self) -> None:
+        self._whole.hold()
+
+    def close(self) -> None:
+        """Do nothing: other parts of the lab may be in use later."""
+
+
+def _access(
+    whole: Access,
+    vendors: Sequence[str],
+    topology: Topology,
+    nodes: Mapping[str, str],
+) -> Access:
+    environment = {name: whole.environment[node] for name, node in nodes.items()}
+    # Commands on the server's node get the variables of client 0.
+    environment["server"] = environment[node_names(topology, vendors)[0][0]]
+    others = set(whole.vendors) - {*vendors, "pure"}
+
+    return replace(
+        whole,
+        vendors=tuple(vendors),
+        topology=topology,
+        nodes={name: whole.nodes[node] for name, node in nodes.items()},
+        environment=environment,
+        images={
+            name: each for name, each in whole.images.items() if name not in others
+        },
+        builds={
+            name: each for name, each in whole.builds.items() if name not in others
+        },
+    )

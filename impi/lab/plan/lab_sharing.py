@@ -1,0 +1,126 @@
+"""The rule by which cells share labs: a lab with more nodes than a cell needs can serve it, too.
+
+:func:`share` gives each cell a :class:`Place`: the vendors and topology of a lab, and the nodes of
+it that the cell uses. A lab's number of procs does not matter. A cell takes the lab of its own
+vendors and topology in three cases:
+
+* The cell damages the network or a node, and its remains could harm other cells.
+* A client has several nodes, which find each other by host names that cannot change.
+* The cell needs other nodes: by IPv6, with compiled programs, or of a remote party.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from impi.lab.nodes import Topology, is_remote, node_names
+from impi.lab.plan.cell import Cell
+
+# Settings of a variant that change links, ways or nodes. A second address (source) does no harm: it
+# is taken away again, or the cell ends in an error of the lab.
+_CHANGES: Final = frozenset(("fault", "ip", "net", "reach"))
+_SEVERAL_NODES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The lab of a cell, and the nodes of it that the cell uses."""
+
+    # Equal for cells that may run in the same lab
+    kind: tuple[tuple[str, ...], str]
+    vendors: tuple[str, ...]
+    topology: Topology
+    # The lab's nodes by the cell's names for them; empty: the lab is the cell's own.
+    nodes: tuple[tuple[str, str], ...] = ()
+
+
+def own_place(cell: Cell) -> Place:
+    """Return the place of a cell in a lab of exactly its vendors and topology."""
+    return Place(cell.lab, cell.vendors, cell.topology)
+
+
+def share(cells: Sequence[Cell], *, parts: bool = True) -> Mapping[str, Place]:
+    """Return the place of each cell, by the cell's id.
+
+    Args:
+        cells: of one run.
+        parts: whether cells can use a part of a lab; if not, each has a lab of its own kind.
+    """
+
+    places = {cell.id: own_place(cell) for cell in cells}
+    if not parts:
+        return places
+
+    moving: dict[tuple[tuple[str, ...], int], list[Cell]] = {}
+    hosts: dict[Place, int] = {}
+    for cell in cells:
+        place = places[cell.id]
+        if _moves(cell):
+            moving.setdefault((cell.vendors, len(cell.vendors)), []).append(cell)
+        elif _serves(cell):
+            hosts[place] = hosts.get(place, 0) + cell.roster.size
+
+    # Those with most clients first: they fit the fewest labs, and their labs fit the others.
+    for (vendors, _), group in sorted(
+        moving.items(), key=lambda item: (-item[0][1], -len(item[1]))
+    ):
+        fitting = [host for host in hosts if _nodes(host, vendors)]
+        if fitting:
+            # the least busy one: several labs run their cells at the same time
+            host = min(fitting, key=lambda each: hosts[each])
+        else:
+            host = places[group[0].id]
+
+        hosts[host] = hosts.get(host, 0) + sum(cell.roster.size for cell in group)
+        for cell in group:
+            nodes = () if places[cell.id] == host else _nodes(host, vendors)
+            places[cell.id] = Place(host.kind, host.vendors, host.topology, nodes)
+
+    return places
+
+
+def labs_of(cells: Iterable[Cell], *, parts: bool) -> int:
+    """Return the number of different labs that the cells need."""
+    return len({place.kind for place in share(list(cells), parts=parts).values()})
+
+
+def _serves(cell: Cell) -> bool:
+    """Whether other cells may run in the lab of this one."""
+    return not (
+        _CHANGES & cell.settings.keys()
+        or "network" in cell.case.tags
+        or cell.compiled
+        or cell.case.own is not None
+        or any(map(is_remote, cell.vendors))
+    )
+
+
+def _moves(cell: Cell) -> bool:
+    """Whether the cell may run in a part of another lab."""
+    return _serves(cell) and all(
+        shape.nodes < _SEVERAL_NODES for shape in cell.topology.clients
+    )
+
+
+def _nodes(host: Place, vendors: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the lab's nodes that stand for one node of each vendor; empty: it lacks some."""
+    free = [
+        (vendor, name)
+        for vendor, names in zip(
+            host.vendors, node_names(host.topology, host.vendors), strict=True
+        )
+        for name in names
+    ]
+    if Counter(vendors) - Counter(vendor for vendor, _ in free):
+        return ()
+
+    found = [("server", "server")]
+    for client, wanted in enumerate(vendors):
+        chosen = next(each for each in free if each[0] == wanted)
+        free.remove(chosen)
+        found.append((f"c{client}n0", chosen[1]))
+
+    return tuple(found)
