@@ -278,7 +278,7 @@ class _Job:
     def _upload(self, given: dict[str, str]) -> None:
         to = self._runner.artifacts / given["name"]
         shutil.copytree(self._work / given["path"], to, dirs_exist_ok=True)
-        """Return the value of an expression: our files use names, texts and few signs."""
+
     def _download(self, given: dict[str, str]) -> None:
         there = list(self._runner.artifacts.glob(given["pattern"]))
         assert there, f"no artifact is {given['pattern']}"
@@ -286,7 +286,7 @@ class _Job:
             shutil.copytree(folder, self._work / given["path"] / folder.name)
 
     def _evaluate(self, text: str, context: Mapping[str, Any]) -> Any:
-        """Return the value of an expression of GitHub: our files use names, texts, and few signs."""
+        """Return the value of an expression: our files use names, texts and few signs."""
         always: dict[str, Any] = {
             "github": {
                 "run_id": self._runner.runs,
