@@ -61,7 +61,7 @@ class GitHubRunner:
     def __init__(self, home: Path, *, offline: bool = True) -> None:
         self.home = home
         self.artifacts = home / "artifacts"
-        self.caches = home / "caches"
+        self.caches: list[Path] = []  # in the order in which they were saved
         self.offline = offline
         self.runs = 0
 
@@ -267,13 +267,14 @@ class _Job:
     def _restore(self, given: dict[str, str]) -> None:
         """Take the newest cache whose key begins so."""
         stem = given["restore-keys"].replace("/", "%")
-        there = sorted(self._runner.caches.glob(f"{stem}*"), key=_time_of)
+        there = [path for path in self._runner.caches if path.name.startswith(stem)]
         if there:
             shutil.copytree(there[-1], self._work / given["path"], dirs_exist_ok=True)
 
     def _save(self, given: dict[str, str]) -> None:
-        key = given["key"].replace("/", "%")
-        shutil.copytree(self._work / given["path"], self._runner.caches / key)
+        cache = self._runner.home / "caches" / given["key"].replace("/", "%")
+        shutil.copytree(self._work / given["path"], cache)
+        self._runner.caches.append(cache)
 
     def _upload(self, given: dict[str, str]) -> None:
         to = self._runner.artifacts / given["name"]
@@ -332,7 +333,3 @@ def _rows_of(
 
 def _text_of(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _time_of(path: Path) -> int:
-    return path.stat().st_mtime_ns

@@ -227,7 +227,7 @@ class _ResultPlace:
 
         return self.place[first : first + length]
 
-    def took(self, step: Recv, taken: Taken) -> bool:
+    def take_message(self, step: Recv, taken: Taken) -> bool:
         """Whether the message of a step has, or will have, arrived in the place."""
 
         room, octets = self.room(step), taken.octets
@@ -239,7 +239,7 @@ class _ResultPlace:
 
         return True
 
-    def has(self, result: object) -> bool:
+    def is_result(self, result: object) -> bool:
         """Whether a result of an algorithm is all in the place."""
         # By identity: the algorithm may have made another value of the one that arrived. A list is
         # made of pieces that arrived in their parts.
@@ -390,13 +390,13 @@ class CollectiveOperation(Compound):
         """Hand over the received values and start the operations of the next step."""
 
         # A send fails in the library, or if its destination is lost. Receives and phases report
-        # their own failures in _brought().
+        # their own failures in _value_for().
         for operation in self._waiting:
             if type(operation) is SendOperation and operation.failure is not None:
                 raise operation.failure
 
         # The first next() of a generator takes no value.
-        values = list(map(self._brought, self._targets))
+        values = list(map(self._value_for, self._targets))
         steps = (
             self._algorithm.send(values)
             if self._waiting or self._targets
@@ -460,7 +460,7 @@ class CollectiveOperation(Compound):
             # It keeps no memory of a message
             taken, standing.taken = standing.taken, None
             if taken is not None:
-                landed = landing is not None and landing.took(step, taken)
+                landed = landing is not None and landing.take_message(step, taken)
 
                 # A part has its place in the result, and the algorithm needs no value of it.
                 self._targets.append(None if landed and step.part else taken)
@@ -487,7 +487,7 @@ class CollectiveOperation(Compound):
         self._targets.append((operation, target))
         self._waiting.append(operation)
 
-    def _brought(self, target: _Target) -> Any:
+    def _value_for(self, target: _Target) -> Any:
         if target is None:
             return None  # a part of the result, in its place
 
@@ -495,7 +495,7 @@ class CollectiveOperation(Compound):
             value = (
                 target.value
                 if isinstance(target, LocalOperation)
-                else self._decoded(target.octets)
+                else self._decode_octets(target.octets)
             )
             if self._landing is not None and self._landing.brought is target:
                 self._landing.value = value
@@ -508,7 +508,7 @@ class CollectiveOperation(Compound):
 
         return self._codec.decode(octets.data, external=operation.external)
 
-    def _decoded(self, octets: Octets) -> Any:
+    def _decode_octets(self, octets: Octets) -> Any:
         return self._codec.decode(octets, external=self._engine.external)
 
     def _end(self, value: Any, failure: Exception | None = None) -> None:
@@ -517,7 +517,7 @@ class CollectiveOperation(Compound):
             try:
                 # The result lies in the program's memory already: finish() would copy it onto
                 # itself.
-                landed = self._landing is not None and self._landing.has(value)
+                landed = self._landing is not None and self._landing.is_result(value)
                 self.result = (
                     value if self._finish is None or landed else self._finish(value)
                 )
