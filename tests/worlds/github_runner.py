@@ -304,7 +304,7 @@ class _Job:
                 return repr(found[0][1:-1])
             here: Any = known
             for part in found[0].split("."):
-                # What is not there is an empty text, as GitHub has it.
+                # GitHub has an empty text for a name that is not there.
                 here = here.get(part, "") if isinstance(here, dict) else ""
             return repr(here)
 

@@ -1,13 +1,16 @@
 """The waits of a job that hangs: a graph made of the ranks' MPI calls and open items on the wire.
 
-:class:`Moment` takes the :class:`~.cell_facts.Facts` of a cell with a look at its ranks, and tells
-what logs and wire say then. For each rank :class:`Waits` finds the current call (or, in a call like
-Waitall, its unfinished parts) and derives edges from it: a receive waits for its message, a
-synchronous send for its SYNCACK, a collective for members that have not called it or for messages
-inside it (by the case's plan), a rank inside MPI for credit. An edge says that one rank cannot go
-on before another has acted. Its ``claim`` is the fault of that other rank if it waits for nothing
-itself; with ``due`` the other rank owes the action in any case (IMPI 3.6: a PROTOACK depends on no
-receive).
+:class:`Moment` holds what logs and wire say at the time at which the lab looked at the ranks.
+:class:`Waits` finds each rank's current call; of a call like Waitall it takes the unfinished parts.
+It derives edges from the calls. An edge says that one rank cannot go on before another has acted:
+
+* a receive waits for its message, and a synchronous send for its SYNCACK;
+* a collective waits for members that have not called it, or for messages inside it, which the
+  case's plan lists;
+* a rank inside MPI may wait for credit.
+
+If the other rank itself waits for nothing, it is at fault, and ``claim`` says for what. With
+``due`` it owes the action in any case: a PROTOACK depends on no receive (IMPI 3.6).
 
 :mod:`.hang` follows the edges to a root and makes a sentence; the hang report lists them all.
 Invariant: calls after the moment of the look are left out, so that all ranks show one moment.
@@ -46,18 +49,18 @@ _TO_ROOT: Final = ("gather", "reduce")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or (no thing) for that rank itself."""
+    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or for that rank as a whole."""
 
     # The edge: ``waiter`` cannot go on before ``on`` has acted. Both are ranks
     # of MPI_COMM_WORLD, also where the call belongs to another communicator.
     waiter: int
     on: int
     thing: str
-    claim: str = ""  # what ``on`` fails to do, if it waits for nothing itself
-    # whether ``on`` owes that whatever it waits for, as long as it is in an MPI call
+    claim: str = ""  # the fault of ``on``, if it waits for nothing itself
+    # ``on`` is in an MPI call, so it owes the action even while it waits itself
     due: bool = False
     why: str = ""  # in which call
-    # The awaited message has come, as far as known; the rank does not take it
+    # The awaited message seems to have come, but the rank does not take it
     here: bool = False
 
 

@@ -1,10 +1,10 @@
 """The starters of impirun: their processes' output, and their ends.
 
-One starter (:mod:`impi.base.remote.starter`) runs on every node with processes of this client. It
-reads orders and writes reports, lines of JSON, through pipes; on another node ssh or srun carries
-them. :class:`Children` prints the output, notes exit statuses, and notes what starters see from
-outside: stopped processes, cut connections. It decides nothing: the owner's loop reads the
-attributes after each turn.
+One starter (:mod:`impi.base.remote.starter`) runs on every node with processes of this client. Its
+orders and reports are lines of JSON in pipes; for another node ssh or srun carries the pipes.
+:class:`Children` prints the output of processes, and notes their exit statuses. It also notes what
+a starter sees from outside: stopped processes and cut connections. It decides nothing: the owner's
+loop reads its attributes after each turn.
 
 No process outlives impirun, by two means. A starter ends everything below it when its pipe closes,
 which the kernel does even if impirun is killed. And impirun is a subreaper itself: processes of a

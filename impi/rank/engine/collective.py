@@ -6,9 +6,9 @@ starts its sends and local phases, and resumes the generator with the received v
 done. The engine advances it like any other operation, so a collective goes on whatever the program
 waits for. A codec turns values into octets and back, as array, pickle or packed octets.
 
-There are two shortcuts, both for blocking calls between clients. The caller waits in the channel
-itself, without an operation (:meth:`CollectiveOperation._receive_standing`). And a value that is
-the result arrives in the program's memory, without a copy (:class:`_ResultPlace`).
+Blocking calls between clients have two shortcuts. The caller waits in the channel itself, without
+an operation (:meth:`CollectiveOperation._receive_standing`). If the value of a message is the whole
+result, it arrives in the program's memory, without a copy (:class:`_ResultPlace`).
 """
 
 from __future__ import annotations
