@@ -44,7 +44,7 @@ host_sources() {
 find_mmdebstrap
 if [ "$(id -u)" != 0 ] && ! command -v newuidmap >/dev/null; then
     say "without root, mmdebstrap needs newuidmap (package uidmap) and a line for you in /etc/subuid and /etc/subgid;"
-    say "or run ci/standin.sh once as root, or load debian:$suite-slim into the engine"
+    say "or run 'sudo sh $PWD/ci/standin.sh' once, or load debian:$suite-slim into the engine"
     exit 3
 fi
 work=$(mktemp -d)

@@ -337,9 +337,10 @@ def test_nothing_of_the_command_is_left(tmp_path: Path) -> None:
         (["--client", "true {client} {server} {nobody}"], "there is no word"),
         (
             ["--client", "true {server}"],
-            "the command has no {client}, which differs from job to job",
+            "the command has no {client}, other in each job; write for example",
         ),
         (["--client", "true {client}"], "the command has no {server}"),
+        (["--client", "true"], "the command has no {client} and no {server}"),
         (["--np", "1"], "give 2 to 64"),
         (["table"], "name the reports"),
         (["4.10", "--server", "true"], "for a server"),

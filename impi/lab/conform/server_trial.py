@@ -156,7 +156,7 @@ class ServerTrial:
             case "goes on":
                 self._goes_on()
             case "ends zero" | "ends nonzero":
-                self._ends(step.verb.removeprefix("ends "))
+                self._expect_end(step.verb.removeprefix("ends "))
             case "has said":
                 self._has_said(step.amount)
 
@@ -192,9 +192,9 @@ class ServerTrial:
             case "anything":
                 self._wait(lambda: bool(talker.wire.incoming), step.amount)
             case "nothing":
-                self._nothing(step, talker)
+                self._expect_silence(step, talker)
             case "closed":
-                self._closed(step.client, talker)
+                self._expect_close(step.client, talker)
             case "no empty label":
                 _no_empty_label(talker)
 
@@ -256,10 +256,10 @@ class ServerTrial:
         """Read the server's first line, which is HOST:PORT (2.2.1)."""
 
         self._wait(
-            lambda: b"\n" in self._said() or self._ended() is not None,
+            lambda: b"\n" in self._read_output() or self._poll_end() is not None,
             self._tested.start_s,
         )
-        line = self._said().decode("utf-8", "replace").partition("\n")[0].strip()
+        line = self._read_output().decode("utf-8", "replace").partition("\n")[0].strip()
 
         match = _ENDPOINT.fullmatch(line)
         if match is None:
@@ -272,16 +272,16 @@ class ServerTrial:
 
         self._address, self._port = match[1].strip("[]"), int(match[2])
 
-    def _said(self) -> bytes:
+    def _read_output(self) -> bytes:
         # Standard output is read while the server runs, for its line comes
         # before any client can.
-        outcome = self._ended()
+        outcome = self._poll_end()
         if outcome is not None:
             return outcome.stdout
 
         return self._running.stdout() if self._running is not None else b""
 
-    def _ended(self) -> Completed | None:
+    def _poll_end(self) -> Completed | None:
         return self._running.poll() if self._running is not None else None
 
     def _wait(self, ready: Callable[[], bool], timeout_s: float | None = None) -> bool:
@@ -290,7 +290,7 @@ class ServerTrial:
         )
 
     def _goes_on(self) -> None:
-        outcome = self._ended()
+        outcome = self._poll_end()
         if outcome is not None:
             raise Broken(
                 "the server has ended",
@@ -303,10 +303,10 @@ class ServerTrial:
         said = outcome.stderr.decode("utf-8", "replace").strip()[-300:]
         return f"it ends with {outcome.code}" + (f": {said}" if said else "")
 
-    def _ends(self, how: str) -> None:
-        self._wait(lambda: self._ended() is not None, 2 * self._tested.patience_s)
+    def _expect_end(self, how: str) -> None:
+        self._wait(lambda: self._poll_end() is not None, 2 * self._tested.patience_s)
 
-        outcome = self._ended()
+        outcome = self._poll_end()
         if outcome is None:
             raise Broken(
                 "the server does not end",
@@ -322,9 +322,9 @@ class ServerTrial:
             )
 
     def _has_said(self, number: int) -> None:
-        self._wait(lambda: self._said().count(b"\n") >= number)
+        self._wait(lambda: self._read_output().count(b"\n") >= number)
 
-        lines = self._said().decode("utf-8", "replace").splitlines()
+        lines = self._read_output().decode("utf-8", "replace").splitlines()
         if len(lines) != number:
             raise Broken(
                 "another number of lines on standard output",
@@ -340,13 +340,13 @@ class ServerTrial:
         wire = None
         # The server may be told its port, so it may listen later than its
         # command has started.
-        while wire is None and self._ended() is None and not patience.ended():
+        while wire is None and self._poll_end() is None and not patience.ended():
             wire = self._wiring.connect(self._address, self._port)
             if wire is None:
                 self._wiring.turn(0.02)
 
         if wire is None:
-            outcome = self._ended()
+            outcome = self._poll_end()
             raise Broken(
                 "the server cannot be reached",
                 expected="a connection",
@@ -388,7 +388,7 @@ class ServerTrial:
             self._command(talker, broadcast(label, mask, data))
             talker.heard.add(label)
 
-    def _nothing(self, step: OfClient, talker: _Talker) -> None:
+    def _expect_silence(self, step: OfClient, talker: _Talker) -> None:
         wire = talker.wire
 
         def heard() -> bool:
@@ -402,7 +402,7 @@ class ServerTrial:
                 actual=bytes(wire.incoming[:64]).hex() or "the connection was closed",
             )
 
-    def _closed(self, name: str, talker: _Talker) -> None:
+    def _expect_close(self, name: str, talker: _Talker) -> None:
         """Check that the server closes; unknown commands may come before that (2.3.2)."""
         wire = talker.wire
 

@@ -88,7 +88,7 @@ def _follow(waits: Waits, start: int) -> _Chain | None:
 
     # A rank that waits for nothing is not the beginning of a chain. It can
     # only be the end of one.
-    if not waits.of(start):
+    if not waits.waits_of(start):
         return None
 
     # Breadth first, so the first path to a rank is a shortest one. A
@@ -98,9 +98,9 @@ def _follow(waits: Waits, start: int) -> _Chain | None:
     queue, ends = deque([start]), []
     while queue:
         rank = queue.popleft()
-        for wait in waits.of(rank):
+        for wait in waits.waits_of(rank):
             path = (*paths[rank], wait)
-            if (wait.due and waits.moment.inside(wait.on)) or wait.on == rank:
+            if (wait.due and waits.moment.is_inside(wait.on)) or wait.on == rank:
                 # An act that is due needs nothing from others, so the chain ends here even if that
                 # rank waits, too. Outside MPI a rank answers no other, and its own end says more.
                 ends.append(
@@ -110,7 +110,7 @@ def _follow(waits: Waits, start: int) -> _Chain | None:
                 paths[wait.on] = path
 
                 queue.append(wait.on)
-                if not waits.of(wait.on):
+                if not waits.waits_of(wait.on):
                     ends.append(_end(waits, path))
 
     if ends:
@@ -178,7 +178,7 @@ def _circle(waits: Waits, start: int) -> tuple[Wait, ...]:
 
     best: tuple[Wait, ...] = ()
     while queue:
-        for wait in waits.of(queue.popleft()):
+        for wait in waits.waits_of(queue.popleft()):
             if wait.on not in reached:
                 reached.add(wait.on)
                 queue.append(wait.on)
@@ -197,7 +197,7 @@ def _back(waits: Waits, rank: int) -> tuple[Wait, ...]:
     queue = deque([rank])
     while queue:
         here = queue.popleft()
-        for wait in waits.of(here):
+        for wait in waits.waits_of(here):
             if wait.on == rank:
                 # Breadth first: the first way back is a shortest one.
                 return (*paths[here], wait)

@@ -1,13 +1,16 @@
 """The waits of a job that hangs: a graph made of the ranks' MPI calls and open items on the wire.
 
-:class:`Moment` takes the :class:`~.cell_facts.Facts` of a cell with a look at its ranks, and tells
-what logs and wire say then. For each rank :class:`Waits` finds the current call (or, in a call like
-Waitall, its unfinished parts) and derives edges from it: a receive waits for its message, a
-synchronous send for its SYNCACK, a collective for members that have not called it or for messages
-inside it (by the case's plan), a rank inside MPI for credit. An edge says that one rank cannot go
-on before another has acted. Its ``claim`` is the fault of that other rank if it waits for nothing
-itself; with ``due`` the other rank owes the action in any case (IMPI 3.6: a PROTOACK depends on no
-receive).
+:class:`Moment` holds what logs and wire say at the time at which the lab looked at the ranks.
+:class:`Waits` finds each rank's current call; of a call like Waitall it takes the unfinished parts.
+It derives edges from the calls. An edge says that one rank cannot go on before another has acted:
+
+* a receive waits for its message, and a synchronous send for its SYNCACK;
+* a collective waits for members that have not called it, or for messages inside it, which the
+  case's plan lists;
+* a rank inside MPI may wait for credit.
+
+If the other rank itself waits for nothing, it is at fault, and ``claim`` says for what. With
+``due`` it owes the action in any case: a PROTOACK depends on no receive (IMPI 3.6).
 
 :mod:`.hang` follows the edges to a root and makes a sentence; the hang report lists them all.
 Invariant: calls after the moment of the look are left out, so that all ranks show one moment.
@@ -46,18 +49,18 @@ _TO_ROOT: Final = ("gather", "reduce")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or (no thing) for that rank itself."""
+    """Rank ``waiter`` waits for ``thing`` from rank ``on``, or for that rank as a whole."""
 
     # The edge: ``waiter`` cannot go on before ``on`` has acted. Both are ranks
     # of MPI_COMM_WORLD, also where the call belongs to another communicator.
     waiter: int
     on: int
     thing: str
-    claim: str = ""  # what ``on`` fails to do, if it waits for nothing itself
-    # whether ``on`` owes that whatever it waits for, as long as it is in an MPI call
+    claim: str = ""  # the fault of ``on``, if it waits for nothing itself
+    # ``on`` is in an MPI call, so it owes the action even while it waits itself
     due: bool = False
     why: str = ""  # in which call
-    # The awaited message has come, as far as known; the rank does not take it
+    # The awaited message seems to have come, but the rank does not take it
     here: bool = False
 
 
@@ -113,7 +116,7 @@ class Moment:
         seen = self._seen[rank]
         return seen.call if seen is not None and self.phase(rank) == "case" else None
 
-    def inside(self, rank: int) -> bool:
+    def is_inside(self, rank: int) -> bool:
         """Whether the rank is in MPI, and so can answer others."""
         return self.call(rank) is not None or self.phase(rank) == "finalize"
 
@@ -128,8 +131,8 @@ class Moment:
         # Messages of one source, destination and tag keep their order (MPI 3.5). So
         # the first ones are those that were received, and the rest are still open.
         for src, dest, tag in dict.fromkeys((m.src, m.dest, m.tag) for m in world):
-            there = self.crossed(src, dest, tag, WORLD_NAME)
-            found += there[self.taken(dest, src, tag, WORLD_NAME) :]
+            there = self.crossed_messages(src, dest, tag, WORLD_NAME)
+            found += there[self.count_taken(dest, src, tag, WORLD_NAME) :]
 
         return sorted(found, key=lambda m: m.number)
 
@@ -165,7 +168,7 @@ class Moment:
         credit = self.credits.get((src, dest))
         return credit is not None and credit.exhausted
 
-    def crossed(self, src: int, dest: int, tag: int, comm: str) -> list[Sent]:
+    def crossed_messages(self, src: int, dest: int, tag: int, comm: str) -> list[Sent]:
         """Messages on the wire, in part or whole, in order, of a communicator of the program."""
         return [
             m
@@ -220,7 +223,7 @@ class Moment:
             and (c.tag == tag or ANY in (c.tag, tag))
         ]
 
-    def taken(self, rank: int, source: int, tag: int, comm: str) -> int:
+    def count_taken(self, rank: int, source: int, tag: int, comm: str) -> int:
         """Return the number of such messages that the rank's own log has received."""
         return sum(
             # a receive from anybody may have taken another rank's message: an upper bound
@@ -228,7 +231,7 @@ class Moment:
             for c in self.receives(rank, source, tag, comm)
         )
 
-    def posted(self, rank: int, source: int, send: Call) -> int:
+    def count_posted(self, rank: int, source: int, send: Call) -> int:
         """Return the number of matching receives that the rank has begun, over or not."""
         return len(self.receives(rank, source, send.sendtag, send.comm))
 
@@ -241,7 +244,7 @@ class Waits:
         self._facts = facts
         self._roster = facts.roster
 
-    def of(self, rank: int) -> list[Wait]:
+    def waits_of(self, rank: int) -> list[Wait]:
         # None here means MPI_Finalize or no call at all. The difference is the phase.
         call = self.moment.call(rank)
 
@@ -257,7 +260,7 @@ class Waits:
 
         # A rank outside of MPI sends nothing, so credit does not hold it. Inside, its
         # PROTOACK is a second reason beside its call, or the only one in MPI_Finalize.
-        if self.moment.inside(rank):
+        if self.moment.is_inside(rank):
             found += self._for_credit(rank)
 
         # Requests of one Waitall may wait for the same thing: one edge is enough.
@@ -291,11 +294,11 @@ class Waits:
 
         # Messages of one tag do not overtake (MPI 3.5): the nth send is the nth message received.
         at = self.moment.sends_like(rank, dest, call).index(call)
-        if self.moment.taken(dest, rank, call.sendtag, call.comm) > at:
+        if self.moment.count_taken(dest, rank, call.sendtag, call.comm) > at:
             return
 
         posted, remote = (
-            self.moment.posted(dest, rank, call) > at,
+            self.moment.count_posted(dest, rank, call) > at,
             self._roster.remote(rank, dest),
         )
         inside = (
@@ -314,8 +317,8 @@ class Waits:
         )
 
     def _of_send(self, rank: int, dest: int, call: Call) -> Iterator[Wait]:
-        posted = self.moment.posted(dest, rank, call)
-        there = self.moment.crossed(rank, dest, call.sendtag, call.comm)
+        posted = self.moment.count_posted(dest, rank, call)
+        there = self.moment.crossed_messages(rank, dest, call.sendtag, call.comm)
 
         at = self.moment.sends_like(rank, dest, call).index(call)
         if at >= len(there):
@@ -330,7 +333,7 @@ class Waits:
         message = there[at]
         if message.sync and not message.acknowledged:
             # A SYNCACK is due as soon as a receive is posted (IMPI 3.7.1), taken or not.
-            taken = self.moment.taken(dest, rank, message.tag, call.comm)
+            taken = self.moment.count_taken(dest, rank, message.tag, call.comm)
             has = "has received it" if taken > at else "has a receive for it"
             yield Wait(
                 waiter=rank,
@@ -389,7 +392,7 @@ class Waits:
     def _from(self, rank: int, source: int, call: Call) -> Iterator[Wait]:
         # How many such messages this rank has got decides which one it
         # waits for: the next one.
-        taken = self.moment.taken(rank, source, call.tag, call.comm)
+        taken = self.moment.count_taken(rank, source, call.tag, call.comm)
         begun = [
             c
             for c in self.moment.calls[source]
@@ -401,7 +404,7 @@ class Waits:
         # log says of itself.
         seen = self.moment.on_wire(rank, source)
         if seen:
-            there = self.moment.crossed(source, rank, call.tag, call.comm)
+            there = self.moment.crossed_messages(source, rank, call.tag, call.comm)
             if len(there) > taken:
                 yield from self._on_its_way(rank, source, there[taken], call)
                 return
@@ -544,7 +547,7 @@ class Waits:
                 left = [
                     c
                     for c in self.moment.calls[owed.src]
-                    if (c.operation, c.root, c.comm) == _kind(call)
+                    if (c.operation, c.root, c.comm) == _kind_of_collective(call)
                 ]
                 # The plan counts what must cross. A member that left more often
                 # than its messages came cannot have sent them all; a call that
@@ -808,7 +811,7 @@ def _fits(comm: str, cid: int) -> bool:
     return cid == WORLD if comm == WORLD_NAME else cid > COLLECTIVE and cid % 2 == 0
 
 
-def _kind(call: Call) -> tuple[str, int | None, str]:
+def _kind_of_collective(call: Call) -> tuple[str, int | None, str]:
     return call.operation, call.root, call.comm
 
 

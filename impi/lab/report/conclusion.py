@@ -13,7 +13,12 @@ from impi.base.exit_codes import ExitCode
 from impi.lab.judge.expectations import Expectations
 from impi.lab.plan.matrix import Plan
 from impi.lab.report.pages.run_pages import write_pages
-from impi.lab.report.results import RunFolder, exit_code, sign, why_self_reported
+from impi.lab.report.results import (
+    RunFolder,
+    exit_code,
+    sign_of_result,
+    why_self_reported,
+)
 from impi.lab.report.show import matrix
 from impi.lab.report.upkeep import check_rows, check_run
 from impi.lab.run.schedule import Done
@@ -96,7 +101,7 @@ class Conclusion:
         )
         if own := [r.verdict for r in self._results if r.verdict.self_reported]:
             why = why_self_reported(name for verdict in own for name in verdict.unseen)
-            text += f"; {sign('pass', self_reported=True)} {why}"
+            text += f"; {sign_of_result('pass', self_reported=True)} {why}"
 
         if self._plan.unsupported:
             text += f"; unsupported here: {self._plan.unsupported[0].reason}"

@@ -106,7 +106,7 @@ def rank_lines(waits: Waits, seen: RankSeen | None, look: Look, rank: int) -> li
             for i, frame in enumerate(seen.stack[:_MOST_FRAMES])
         ]
 
-    for wait in waits.of(rank):
+    for wait in waits.waits_of(rank):
         if wait.on == rank:
             lines.append(f"owes     it {wait.claim}")
             continue

@@ -58,7 +58,7 @@ RED = ("fail", "timeout", "flaky", "error", "xpass")
 _SIGNS = dict(zip(RESULTS, "✓✗-!⧖·≈xX", strict=True))
 
 
-def sign(result: str, *, self_reported: bool = False) -> str:
+def sign_of_result(result: str, *, self_reported: bool = False) -> str:
     """Return the character for a result; a self-reported pass has one of its own."""
     return "~" if result == "pass" and self_reported else _SIGNS[result]
 
@@ -71,7 +71,7 @@ def why_self_reported(unseen: Iterable[str]) -> str:
     return "self-reported: no capture shows that anything crossed"
 
 
-def typed() -> str:
+def typed_command() -> str:
     """Return how this user starts impilab, as words of the shell."""
 
     started, there = Path(sys.argv[0]), shutil.which("impilab")
@@ -87,7 +87,7 @@ def typed() -> str:
     return shlex.quote(sys.argv[0])
 
 
-def again(cell: str, run: str, program: str) -> str:
+def repeat_command(cell: str, run: str, program: str) -> str:
     """Return the command that repeats a cell of a run.
 
     Args:
@@ -430,7 +430,7 @@ class RunFolder:
             "run": self.name,
             **self._head,
             **self._where,
-            "again": {"impilab": typed(), "run": str(self.path)},
+            "again": {"impilab": typed_command(), "run": str(self.path)},
             "started": shown_time(self.started),
             "seconds": round(seconds, 1),
             "exit": code,

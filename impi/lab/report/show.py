@@ -22,7 +22,7 @@ from rich.text import Text
 
 from impi.base.manifests import in_order
 from impi.lab.plan.cell import Cell
-from impi.lab.report.results import again, sign, typed
+from impi.lab.report.results import repeat_command, sign_of_result, typed_command
 from impi.lab.run.collection import Seen
 from impi.lab.run.schedule import Done
 
@@ -75,7 +75,7 @@ class Screen:
 
     def done(self, result: Done) -> None:
         self._running.pop(result.cell.id, None)
-        mark = sign(result.result, self_reported=result.verdict.self_reported)
+        mark = sign_of_result(result.result, self_reported=result.verdict.self_reported)
         self._results[mark] += 1
         line = Text(f" {mark} ", style=_COLOURS.get(result.result, "yellow"))
 
@@ -144,7 +144,9 @@ def failure_lines(result: Done, folder: Path) -> list[str]:
     about = item.about if item is not None else ()
     lines += _last_words(result.seen)
     lines += _evidence_lines(result.seen, f"{folder}/cells/{result.cell.hash}/", about)
-    lines.append(f"     again     {again(result.cell.id, str(folder), typed())}")
+    lines.append(
+        f"     again     {repeat_command(result.cell.id, str(folder), typed_command())}"
+    )
     lines = ["".join(c if c.isprintable() else " " for c in line) for line in lines]
 
     # The last line is a command, and must be whole.
@@ -249,6 +251,6 @@ def _score(results: Sequence[Done]) -> Text:
     worst = next((name for name in _WORST if name in kinds), "pass")
 
     return Text(
-        f"{len(passed)}/{len(results)} {sign(worst, self_reported=own)}",
+        f"{len(passed)}/{len(results)} {sign_of_result(worst, self_reported=own)}",
         style=_COLOURS.get(worst, "yellow"),
     )

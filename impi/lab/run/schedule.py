@@ -5,9 +5,9 @@ gives the groups, longest first, to worker threads. A worker without a group tak
 longest one that is under way. There is one worker more than cells may run at once: it opens a lab
 while the others' cells run. A worker has at most one lab (``_Bench``), which it keeps for a further
 group of the same kind. It runs the group's cells in it one after another with
-:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: until one
-passes, or a fixed number; :func:`combine` makes one verdict of them. ``began`` and ``done`` report
-to the caller (``impilab run``), which writes results and shows progress.
+:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: a
+fixed number, or up to the first that passes. :func:`combine` makes one verdict of them. ``began``
+and ``done`` report to the caller (``impilab run``), which writes results and shows progress.
 
 Invariants: at most ``jobs`` cells run at once, and two only if their procs fit the cores, because
 MPI libraries spin while they wait; callbacks come from one thread at a time; a lab with a non-pass
@@ -79,7 +79,7 @@ class Done:
 
     @property
     def deciding(self) -> int:
-        return _deciding(self.attempts)
+        return _deciding_attempt(self.attempts)
 
     @property
     def seen(self) -> Seen | None:
@@ -126,7 +126,7 @@ class Persistence:
         return not satisfied and len(attempts) <= self.retries
 
 
-def _deciding(attempts: Sequence[Attempt]) -> int:
+def _deciding_attempt(attempts: Sequence[Attempt]) -> int:
     """Return the first attempt with the worst outcome; the last one if all passed.
 
     A failure says more than a hang, and both say more than an error of the lab.
@@ -142,7 +142,7 @@ def _deciding(attempts: Sequence[Attempt]) -> int:
 def combine(attempts: Sequence[Attempt]) -> Verdict:
     """Return the verdict on a cell by its attempts; ``flaky``: some passed and some did not."""
 
-    verdict = attempts[_deciding(attempts)].verdict
+    verdict = attempts[_deciding_attempt(attempts)].verdict
 
     bad = sum(a.verdict.outcome != "pass" for a in attempts)
     if not 0 < bad < len(attempts):
@@ -169,7 +169,9 @@ def judge_cell(cell: Cell, seen: Seen) -> Verdict:
         return judge(seen.facts(cell))
 
     with own.references.lock:
-        seen.evidence = replace(seen.evidence, output=_compared(own, cell, seen.output))
+        seen.evidence = replace(
+            seen.evidence, output=_compare_output(own, cell, seen.output)
+        )
 
         verdict = judge(seen.facts(cell))
         if verdict.outcome == "pass" and seen.output is not None:
@@ -178,7 +180,7 @@ def judge_cell(cell: Cell, seen: Seen) -> Verdict:
     return verdict
 
 
-def _compared(
+def _compare_output(
     own: OwnProgram, cell: Cell, output: tuple[str, bytes] | None
 ) -> OutputSeen | None:
     if output is None:
@@ -497,7 +499,7 @@ class Scheduler:
             self._backend, self._run, self._care, queue.places, self._unclosed
         )
         try:
-            while not self._ending():
+            while not self._is_ending():
                 group = queue.next_group(spare=spare)
                 if group is None:
                     return
@@ -516,7 +518,7 @@ class Scheduler:
         with self._lock:
             self._failure = self._failure or error
 
-    def _ending(self) -> bool:
+    def _is_ending(self) -> bool:
         return self._enough or self.stop.is_set()
 
     def _run_group(
@@ -543,7 +545,7 @@ class Scheduler:
             if (
                 result.verdict.outcome == "timeout"
                 and result.attempts
-                and not self._satisfied(cell, result)
+                and not self._is_satisfied(cell, result)
             ):
                 of_pair.append(result)
 
@@ -575,7 +577,7 @@ class Scheduler:
                 attempt = replace(attempt, seen=None)
 
             attempts.append(attempt)
-            satisfied = self._satisfied(cell, attempt)
+            satisfied = self._is_satisfied(cell, attempt)
 
             kept = bench.after(cell, attempt.verdict)
             if attempt.verdict.outcome != "pass":
@@ -589,7 +591,7 @@ class Scheduler:
             cell=cell, verdict=combine(attempts), attempts=tuple(attempts), kept=kept
         )
 
-    def _satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
+    def _is_satisfied(self, cell: Cell, what: Attempt | Done) -> bool:
         return what.verdict.outcome == "pass" or self._expected(cell, what.verdict)
 
     def _attempt(
@@ -597,7 +599,7 @@ class Scheduler:
     ) -> Attempt | None:
         """Make one attempt as soon as its procs fit; None if the run was ended."""
 
-        if self._ending():
+        if self._is_ending():
             return None
 
         with self._lock:
@@ -611,12 +613,12 @@ class Scheduler:
             verdict: Verdict = Verdict(
                 outcome="error", phase="up", blame="lab", reason=str(error)
             )
-            return self._told(
+            return self._report_attempt(
                 Attempt(verdict=verdict, seconds=time.monotonic() - start), cell
             )
 
         opened_s = time.monotonic() - start
-        if not self._cores.take(cell.roster.size, self._ending):
+        if not self._cores.take(cell.roster.size, self._is_ending):
             return None
 
         start = time.monotonic()
@@ -631,9 +633,9 @@ class Scheduler:
             seen=seen,
             lab=prepared.lab.access.lab,
         )
-        return self._told(attempt, cell)
+        return self._report_attempt(attempt, cell)
 
-    def _told(self, attempt: Attempt, cell: Cell) -> Attempt | None:
+    def _report_attempt(self, attempt: Attempt, cell: Cell) -> Attempt | None:
         """Return the attempt, unless the end of the run may have made it fail."""
         verdict = attempt.verdict
         if self.stop.is_set() and verdict.outcome != "pass":

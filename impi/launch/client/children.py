@@ -1,10 +1,10 @@
 """The starters of impirun: their processes' output, and their ends.
 
-One starter (:mod:`impi.base.remote.starter`) runs on every node with processes of this client. It
-reads orders and writes reports, lines of JSON, through pipes; on another node ssh or srun carries
-them. :class:`Children` prints the output, notes exit statuses, and notes what starters see from
-outside: stopped processes, cut connections. It decides nothing: the owner's loop reads the
-attributes after each turn.
+One starter (:mod:`impi.base.remote.starter`) runs on every node with processes of this client. Its
+orders and reports are lines of JSON in pipes; for another node ssh or srun carries the pipes.
+:class:`Children` prints the output of processes, and notes their exit statuses. It also notes what
+a starter sees from outside: stopped processes and cut connections. It decides nothing: the owner's
+loop reads its attributes after each turn.
 
 No process outlives impirun, by two means. A starter ends everything below it when its pipe closes,
 which the kernel does even if impirun is killed. And impirun is a subreaper itself: processes of a
@@ -412,7 +412,7 @@ class Children:
 
         left = [one for one in left if one.printed_at <= quiet_since]
         for one in left:
-            # An exit of a process that no client waits for is taken for 0: see _exited().
+            # An exit of a process that no client waits for is taken for 0: see _note_exit().
             one.waiting.clear()
             one.hang_up()
 
@@ -491,7 +491,7 @@ class Children:
         # leaves behind may hold the pipe open.
         ended = os.pidfd_open(one.pid)
         self._selector.register(
-            ended, selectors.EVENT_READ, lambda: self._ended(one, ended)
+            ended, selectors.EVENT_READ, lambda: self._drop_channel(one, ended)
         )
         self._selector.register(
             one.output, selectors.EVENT_READ, lambda: self._read(one)
@@ -554,7 +554,7 @@ class Children:
             self._feed(one)
 
         if "exit" in report:
-            self._exited(one, report["number"], report["exit"])
+            self._note_exit(one, report["number"], report["exit"])
 
     def _note_loss(self, one: _Starter, report: Report) -> None:
         if "stopped" in report:
@@ -591,7 +591,7 @@ class Children:
         if not self.quiet:
             _emit(_DESCRIPTORS[name], text)
 
-    def _exited(self, one: _Starter, number: int, status: int) -> None:
+    def _note_exit(self, one: _Starter, number: int, status: int) -> None:
         # Only a process that retire() has ended: its status says nothing about the program.
         if number not in one.waiting:
             status = 0  # see retire()
@@ -609,7 +609,7 @@ class Children:
         elif one.command.ranks:
             self.ended_ranks.add(number)
 
-    def _ended(self, one: _Starter, descriptor: int) -> None:
+    def _drop_channel(self, one: _Starter, descriptor: int) -> None:
         self._selector.unregister(descriptor)
         os.close(descriptor)
         self._reap(one.pid)

@@ -6,9 +6,9 @@ starts its sends and local phases, and resumes the generator with the received v
 done. The engine advances it like any other operation, so a collective goes on whatever the program
 waits for. A codec turns values into octets and back, as array, pickle or packed octets.
 
-There are two shortcuts, both for blocking calls between clients. The caller waits in the channel
-itself, without an operation (:meth:`CollectiveOperation._receive_standing`). And a value that is
-the result arrives in the program's memory, without a copy (:class:`_ResultPlace`).
+Blocking calls between clients have two shortcuts. The caller waits in the channel itself, without
+an operation (:meth:`CollectiveOperation._receive_standing`). If the value of a message is the whole
+result, it arrives in the program's memory, without a copy (:class:`_ResultPlace`).
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class _ResultPlace:
 
         return self.place[first : first + length]
 
-    def took(self, step: Recv, taken: Taken) -> bool:
+    def take_message(self, step: Recv, taken: Taken) -> bool:
         """Whether the message of a step has, or will have, arrived in the place."""
 
         room, octets = self.room(step), taken.octets
@@ -239,7 +239,7 @@ class _ResultPlace:
 
         return True
 
-    def has(self, result: object) -> bool:
+    def is_result(self, result: object) -> bool:
         """Whether a result of an algorithm is all in the place."""
         # By identity: the algorithm may have made another value of the one that arrived. A list is
         # made of pieces that arrived in their parts.
@@ -393,13 +393,13 @@ class CollectiveOperation(Compound):
         """Hand over the received values and start the operations of the next step."""
 
         # A send fails in the library, or if its destination is lost. Receives and phases report
-        # their own failures in _brought().
+        # their own failures in _value_for().
         for operation in self._waiting:
             if type(operation) is SendOperation and operation.failure is not None:
                 raise operation.failure
 
         # The first next() of a generator takes no value.
-        values = list(map(self._brought, self._targets))
+        values = list(map(self._value_for, self._targets))
         steps = (
             self._algorithm.send(values)
             if self._waiting or self._targets
@@ -463,7 +463,7 @@ class CollectiveOperation(Compound):
             # It keeps no memory of a message
             taken, standing.taken = standing.taken, None
             if taken is not None:
-                landed = landing is not None and landing.took(step, taken)
+                landed = landing is not None and landing.take_message(step, taken)
 
                 # A part has its place in the result, and the algorithm needs no value of it.
                 self._targets.append(None if landed and step.part else taken)
@@ -490,7 +490,7 @@ class CollectiveOperation(Compound):
         self._targets.append((operation, target))
         self._waiting.append(operation)
 
-    def _brought(self, target: _Target) -> Any:
+    def _value_for(self, target: _Target) -> Any:
         if target is None:
             return None  # a part of the result, in its place
 
@@ -517,7 +517,7 @@ class CollectiveOperation(Compound):
             try:
                 # The result lies in the program's memory already: finish() would copy it onto
                 # itself.
-                landed = self._landing is not None and self._landing.has(value)
+                landed = self._landing is not None and self._landing.is_result(value)
                 self.result = (
                     value if self._finish is None or landed else self._finish(value)
                 )

@@ -6,7 +6,7 @@ that no other user of the library meets our messages. The engine sends and probe
 a struct type. Collectives are the non-blocking ones.
 
 Direct calls of the api use :class:`_NativeComm`: the library's own communicator, types and
-operations. Errors of the library become our own exceptions (:func:`_translation`).
+operations. Errors of the library become our own exceptions (:func:`_exception_for`).
 
 Invariants: no handle of the library reaches the wire or a pickle. The thread level is *multiple*,
 because the engine's helper thread polls while the program is in a blocking collective.
@@ -240,19 +240,19 @@ class _Phase(_Request):
         self._mpi = mpi
 
     def test(self) -> bool:
-        with _translated(self._mpi):
+        with _translated_errors(self._mpi):
             return super().test()
 
 
 @contextlib.contextmanager
-def _translated(mpi: Any) -> Iterator[None]:
+def _translated_errors(mpi: Any) -> Iterator[None]:
     try:
         yield
     except mpi.Exception as failure:
-        raise _translation(mpi, failure) from None
+        raise _exception_for(mpi, failure) from None
 
 
-def _translation(mpi: Any, failure: Any) -> MPIException:
+def _exception_for(mpi: Any, failure: Any) -> MPIException:
     """Return the library's error as ours, whose classes and codes differ."""
 
     found = failure.Get_error_class()
@@ -277,37 +277,47 @@ class _Collectives:
         self._comm = comm
 
     def barrier(self) -> _Request:
-        return self._started(self._comm.Ibarrier)
+        return self._start_request(self._comm.Ibarrier)
 
     def bcast(self, data: memoryview, root: int) -> _Request:
-        return self._started(lambda: self._comm.Ibcast(self._octets(data), root))
+        return self._start_request(lambda: self._comm.Ibcast(self._octets(data), root))
 
     def gather(self, piece: memoryview, into: memoryview | None, root: int) -> _Request:
-        return self._started(
-            lambda: self._comm.Igather(self._octets(piece), self._pieces(into), root)
+        return self._start_request(
+            lambda: self._comm.Igather(
+                self._octets(piece), self._buffer_of_pieces(into), root
+            )
         )
 
     def scatter(
         self, pieces: memoryview | None, into: memoryview, root: int
     ) -> _Request:
-        return self._started(
-            lambda: self._comm.Iscatter(self._pieces(pieces), self._octets(into), root)
+        return self._start_request(
+            lambda: self._comm.Iscatter(
+                self._buffer_of_pieces(pieces), self._octets(into), root
+            )
         )
 
     def allgather(self, piece: memoryview, into: memoryview) -> _Request:
-        return self._started(
-            lambda: self._comm.Iallgather(self._octets(piece), self._pieces(into))
+        return self._start_request(
+            lambda: self._comm.Iallgather(
+                self._octets(piece), self._buffer_of_pieces(into)
+            )
         )
 
     def allgatherv(
         self, piece: memoryview, into: memoryview, sizes: Sequence[int]
     ) -> _Request:
         there = [into, sizes, None, self._library.byte]
-        return self._started(lambda: self._comm.Iallgatherv(self._octets(piece), there))
+        return self._start_request(
+            lambda: self._comm.Iallgatherv(self._octets(piece), there)
+        )
 
     def alltoall(self, pieces: memoryview, into: memoryview) -> _Request:
-        return self._started(
-            lambda: self._comm.Ialltoall(self._pieces(pieces), self._pieces(into))
+        return self._start_request(
+            lambda: self._comm.Ialltoall(
+                self._buffer_of_pieces(pieces), self._buffer_of_pieces(into)
+            )
         )
 
     def reduce(
@@ -320,7 +330,7 @@ class _Collectives:
     ) -> _Request:
         function, datatype = self._library.reduction(op, element)
         there = None if into is None else [into, datatype]
-        return self._started(
+        return self._start_request(
             lambda: self._comm.Ireduce([data, datatype], there, function, root)
         )
 
@@ -328,7 +338,7 @@ class _Collectives:
         self, data: memoryview, into: memoryview, element: str, op: str
     ) -> _Request:
         function, datatype = self._library.reduction(op, element)
-        return self._started(
+        return self._start_request(
             lambda: self._comm.Iallreduce([data, datatype], [into, datatype], function)
         )
 
@@ -341,21 +351,21 @@ class _Collectives:
         op: str,
     ) -> _Request:
         function, datatype = self._library.reduction(op, element)
-        return self._started(
+        return self._start_request(
             lambda: self._comm.Ireduce_scatter(
                 [data, datatype], [into, datatype], sizes, function
             )
         )
 
-    def _started(self, start: Callable[[], Any]) -> _Request:
+    def _start_request(self, start: Callable[[], Any]) -> _Request:
         self._library.messages += 1
-        with _translated(self._library.mpi):
+        with _translated_errors(self._library.mpi):
             return _Phase(start(), self._library.mpi)
 
     def _octets(self, data: memoryview) -> Any:
         return [data, data.nbytes, self._library.byte]
 
-    def _pieces(self, data: memoryview | None) -> Any:
+    def _buffer_of_pieces(self, data: memoryview | None) -> Any:
         return (
             None
             if data is None
@@ -439,7 +449,7 @@ class _NativeComm:
         return _Arrival(self.counter, message, status)
 
     def translated(self, failure: Exception) -> MPIException:
-        return _translation(self.counter.mpi, failure)
+        return _exception_for(self.counter.mpi, failure)
 
 
 class _Comm:

@@ -371,10 +371,13 @@ class Driver:
             self._messages += 1
             self._transport.send(message)
         else:
-            left, come = partial(self._done, actor), partial(self._come, message)
+            left, come = (
+                partial(self._done, actor),
+                partial(self._match_message, message),
+            )
             self.fabric.message(Parcel(actor.rank, step.dest, size, left, come))
 
-    def _come(self, message: Message) -> None:
+    def _match_message(self, message: Message) -> None:
         if self.arrived(message):
             self.received(message)
 
@@ -403,9 +406,9 @@ class Driver:
 
         phase.procs += len(actor.stands_for)
         if phase.procs == len(self._shape.ranks[client]):
-            self._together(self._phases.pop(client))
+            self._run_phase(self._phases.pop(client))
 
-    def _together(self, phase: _Phase) -> None:
+    def _run_phase(self, phase: _Phase) -> None:
         self._phase_count += 1
         steps = {actor.rank: step for actor, _, step, _ in phase.begun}
         actors = {actor.rank: actor for actor, _, _, _ in phase.begun}
@@ -430,9 +433,9 @@ class Driver:
             # A phase is known when its last process has begun. A root may have ended before,
             # and no event lies in the past.
             end = max(self.clock.now, ends.root if actor.rank == root else ends.others)
-            self.clock.at(end, self._brought, actor, slot, values[actor.rank])
+            self.clock.at(end, self._store_value, actor, slot, values[actor.rank])
 
-    def _brought(self, actor: _Actor, slot: int, value: Any) -> None:
+    def _store_value(self, actor: _Actor, slot: int, value: Any) -> None:
         actor.values[slot] = value
         self._done(actor)
 

@@ -106,15 +106,15 @@ def test_an_edge_of_each_kind():
     sent = hang.crossed(2, 0, tag=8, sync=True)
     hang.is_in(1, "Barrier", nth=1)
     waits = Waits(hang.facts())
-    (data,) = waits.of(0)
+    (data,) = waits.waits_of(0)
     assert (data.on, data.thing, data.claim, data.due) == (2, "DATA", "", False)
-    (answer,) = waits.of(2)
+    (answer,) = waits.waits_of(2)
     assert (answer.on, answer.thing, answer.due) == (
         0,
         f"the SYNCACK of message {sent.number}",
         False,
     )
-    assert {(wait.on, wait.claim) for wait in waits.of(1)} == {
+    assert {(wait.on, wait.claim) for wait in waits.waits_of(1)} == {
         (rank, "has not entered it") for rank in (0, 2, 3)
     }
 
@@ -125,7 +125,7 @@ def test_a_receive_that_was_begun_makes_the_answer_due():
     hang.crossed(2, 0, tag=8, sync=True)
     hang.did(0, "Irecv", source=2, tag=8)
     hang.is_in(0, "Recv", source=3, tag=9)
-    (answer,) = Waits(hang.facts()).of(2)
+    (answer,) = Waits(hang.facts()).waits_of(2)
     assert (answer.on, answer.due) == (0, True)
 
 

@@ -25,7 +25,7 @@ from impi.lab.report.results import (
     RunFolder,
     exit_code,
     list_runs,
-    sign,
+    sign_of_result,
     why_self_reported,
 )
 from impi.lab.run.schedule import Attempt, Done
@@ -71,9 +71,9 @@ def test_the_exit_code_is_that_of_the_worst(outcomes: list[str], code: int) -> N
 
 def test_a_pass_without_captures_has_a_sign_and_a_reason_of_its_own() -> None:
     assert (
-        sign("pass"),
-        sign("pass", self_reported=True),
-        sign("fail", self_reported=True),
+        sign_of_result("pass"),
+        sign_of_result("pass", self_reported=True),
+        sign_of_result("fail", self_reported=True),
     ) == ("✓", "~", "✗")
     assert why_self_reported(["beta", "beta"]) == (
         "self-reported: packets of beta were not captured, so the lab has not seen all messages"

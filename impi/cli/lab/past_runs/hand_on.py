@@ -23,7 +23,7 @@ from impi.lab.report.keeping.bundle import (
     told_lines,
     write_bundle,
 )
-from impi.lab.report.results import again, typed
+from impi.lab.report.results import repeat_command, typed_command
 
 _CHECKOUT: Final = Path(__file__).absolute().parents[4]
 _BISECT: Final = """
@@ -178,7 +178,7 @@ def _unbundle(options: argparse.Namespace) -> int:
     found = read_bundle(options.file, options.runs, backend=options.backend or "")
     show(told_lines(found))
     print(
-        f"again     {again(found.cell.id, str(options.runs / found.run.path.name), typed())}"
+        f"again     {repeat_command(found.cell.id, str(options.runs / found.run.path.name), typed_command())}"
     )
 
     return ExitCode.OK

@@ -200,7 +200,7 @@ class DockerLab:
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
 
-        def one(asked: tuple[str, Sequence[int]]) -> Stacks:
+        def stacks_of_node(asked: tuple[str, Sequence[int]]) -> Stacks:
             name, mine = asked
 
             node = next(
@@ -216,7 +216,9 @@ class DockerLab:
             )
 
         return all_stacks(
-            in_parallel(one, [(name, mine) for name, mine in pids.items() if mine])
+            in_parallel(
+                stacks_of_node, [(name, mine) for name, mine in pids.items() if mine]
+            )
         )
 
     def residue(
@@ -440,7 +442,7 @@ class DockerLab:
             if copies:
                 quicken(container)
 
-            where = self._where(container, name, four, addresses[name])
+            where = self._access_of(container, name, four, addresses[name])
 
         node = self._connect(container, name, where)
         with engine_fault(
@@ -473,7 +475,7 @@ class DockerLab:
 
         return tap
 
-    def _where(
+    def _access_of(
         self, container: Container, name: str, four: str, address: str
     ) -> NodeAccess:
         host, port = four, SSH_PORT

@@ -120,7 +120,9 @@ class Interpreter:
 
         return values, [values, TYPES[kind]]
 
-    def room(self, line: Instruction, count: int | None = None) -> tuple[Values, Spec]:
+    def empty_buffer(
+        self, line: Instruction, count: int | None = None
+    ) -> tuple[Values, Spec]:
         kind = line.kind()
         # Zeros, so that elements that no call has written show in the report.
         values = array(
@@ -128,7 +130,7 @@ class Interpreter:
         )
         return values, [values, TYPES[kind]]
 
-    def told(
+    def report_of_message(
         self, line: Instruction, status: MPI.Status, values: Values | None = None
     ) -> str:
         kind = line.kind()
@@ -148,7 +150,7 @@ class Interpreter:
         """Do nothing: the answer shows that all lines before it are done."""
         return f"rank={MPI.COMM_WORLD.Get_rank()} size={MPI.COMM_WORLD.Get_size()}"
 
-    def ends(self, line: Instruction) -> tuple[int, int]:
+    def peer_and_tag(self, line: Instruction) -> tuple[int, int]:
         return line.number("peer"), line.number("tag")
 
     def do_send(self, line: Instruction) -> str:
@@ -163,34 +165,34 @@ class Interpreter:
             self.attached = bytearray(1 << 20)
             MPI.Attach_buffer(self.attached)
 
-        getattr(self.comm(line), name)(buffer, *self.ends(line))
+        getattr(self.comm(line), name)(buffer, *self.peer_and_tag(line))
 
         return ""
 
     def do_isend(self, line: Instruction) -> str:
         values, buffer = self.buffer(line)
         name = {"": "Isend", "s": "Issend", "r": "Irsend"}[line.get("mode", "")]
-        request = getattr(self.comm(line), name)(buffer, *self.ends(line))
+        request = getattr(self.comm(line), name)(buffer, *self.peer_and_tag(line))
         # The values stay referred to until the request is over: MPI reads them meanwhile.
         self.requests[line["req"]] = (request, line, None, values)
 
         return ""
 
     def do_recv(self, line: Instruction) -> str:
-        values, buffer = self.room(line)
+        values, buffer = self.empty_buffer(line)
         status = MPI.Status()
-        self.comm(line).Recv(buffer, *self.source(line), status)
+        self.comm(line).Recv(buffer, *self.source_and_tag(line), status)
 
-        return self.told(line, status, values)
+        return self.report_of_message(line, status, values)
 
-    def source(self, line: Instruction) -> tuple[int, int]:
+    def source_and_tag(self, line: Instruction) -> tuple[int, int]:
         """Return source and tag of a receive; without them wildcards."""
         return line.number("peer", MPI.ANY_SOURCE), line.number("tag", MPI.ANY_TAG)
 
     def do_irecv(self, line: Instruction) -> str:
-        values, buffer = self.room(line)
+        values, buffer = self.empty_buffer(line)
         self.requests[line["req"]] = (
-            self.comm(line).Irecv(buffer, *self.source(line)),
+            self.comm(line).Irecv(buffer, *self.source_and_tag(line)),
             line,
             values,
             None,
@@ -206,7 +208,11 @@ class Interpreter:
         if status.Is_cancelled():
             return "cancelled=1"
 
-        return self.told(begun, status, values) if values is not None else "cancelled=0"
+        return (
+            self.report_of_message(begun, status, values)
+            if values is not None
+            else "cancelled=0"
+        )
 
     def do_test(self, line: Instruction) -> str:
         """Report whether a request is complete; it stays known."""
@@ -222,7 +228,9 @@ class Interpreter:
         self.requests[line["req"]] = (MPI.REQUEST_NULL, begun, None, kept)
 
         return "done=1" + (
-            f" {self.told(begun, status, values)}" if values is not None else ""
+            f" {self.report_of_message(begun, status, values)}"
+            if values is not None
+            else ""
         )
 
     def do_cancel(self, line: Instruction) -> str:
@@ -232,15 +240,15 @@ class Interpreter:
 
     def do_probe(self, line: Instruction) -> str:
         status = MPI.Status()
-        self.comm(line).Probe(*self.source(line), status)
-        return self.told(line, status)
+        self.comm(line).Probe(*self.source_and_tag(line), status)
+        return self.report_of_message(line, status)
 
     def do_iprobe(self, line: Instruction) -> str:
         """Look for a message; ``until=1``: again and again until there is one."""
         status = MPI.Status()
         while True:
-            if self.comm(line).Iprobe(*self.source(line), status):
-                return "found=1 " + self.told(line, status)
+            if self.comm(line).Iprobe(*self.source_and_tag(line), status):
+                return "found=1 " + self.report_of_message(line, status)
 
             if not line.number("until"):
                 return "found=0"
@@ -249,18 +257,18 @@ class Interpreter:
         """Send to ``peer`` and receive from ``from``, ``count`` elements each."""
 
         _, buffer = self.buffer(line)
-        values, room = self.room(line)
+        values, room = self.empty_buffer(line)
         status = MPI.Status()
-        peer, tag = self.ends(line)
+        peer, tag = self.peer_and_tag(line)
         self.comm(line).Sendrecv(
             buffer, peer, tag, room, line.number("from", peer), tag, status
         )
 
-        return self.told(line, status, values)
+        return self.report_of_message(line, status, values)
 
     # -- collectives: the seed of each rank is ``seed`` + its rank
 
-    def mine(self, line: Instruction, count: int | None = None) -> Spec:
+    def own_values(self, line: Instruction, count: int | None = None) -> Spec:
         kind, rank = line.kind(), self.comm(line).Get_rank()
         amount = line.number("count") if count is None else count
         return [elements(kind, amount, line.number("seed") + rank), TYPES[kind]]
@@ -274,7 +282,7 @@ class Interpreter:
 
         comm, root = self.comm(line), line.number("root")
         values, buffer = (
-            self.buffer(line) if comm.Get_rank() == root else self.room(line)
+            self.buffer(line) if comm.Get_rank() == root else self.empty_buffer(line)
         )
         comm.Bcast(buffer, root)
 
@@ -282,10 +290,10 @@ class Interpreter:
 
     def do_reduce(self, line: Instruction) -> str:
         comm, root = self.comm(line), line.number("root")
-        values, buffer = self.room(line)
+        values, buffer = self.empty_buffer(line)
         # Ranks other than the root give no buffer: an MPI must not touch it there.
         comm.Reduce(
-            self.mine(line),
+            self.own_values(line),
             buffer if comm.Get_rank() == root else None,
             self.ops[line["op"]],
             root,
@@ -294,40 +302,42 @@ class Interpreter:
         return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
 
     def do_allreduce(self, line: Instruction) -> str:
-        values, buffer = self.room(line)
-        self.comm(line).Allreduce(self.mine(line), buffer, self.ops[line["op"]])
+        values, buffer = self.empty_buffer(line)
+        self.comm(line).Allreduce(self.own_values(line), buffer, self.ops[line["op"]])
         return f"data={shown(line.kind(), values)}"
 
     def do_scan(self, line: Instruction) -> str:
-        values, buffer = self.room(line)
-        self.comm(line).Scan(self.mine(line), buffer, self.ops[line["op"]])
+        values, buffer = self.empty_buffer(line)
+        self.comm(line).Scan(self.own_values(line), buffer, self.ops[line["op"]])
         return f"data={shown(line.kind(), values)}"
 
     def do_reduce_scatter(self, line: Instruction) -> str:
         counts = numbers(line["counts"])
         comm = self.comm(line)
-        values, buffer = self.room(line, counts[comm.Get_rank()])
+        values, buffer = self.empty_buffer(line, counts[comm.Get_rank()])
         comm.Reduce_scatter(
-            self.mine(line, sum(counts)), buffer, counts, self.ops[line["op"]]
+            self.own_values(line, sum(counts)), buffer, counts, self.ops[line["op"]]
         )
 
         return f"data={shown(line.kind(), values)}"
 
     def do_gather(self, line: Instruction) -> str:
         comm, root = self.comm(line), line.number("root")
-        values, buffer = self.room(line, line.number("count") * comm.Get_size())
-        comm.Gather(self.mine(line), buffer if comm.Get_rank() == root else None, root)
+        values, buffer = self.empty_buffer(line, line.number("count") * comm.Get_size())
+        comm.Gather(
+            self.own_values(line), buffer if comm.Get_rank() == root else None, root
+        )
 
         return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
 
     def do_allgather(self, line: Instruction) -> str:
         comm = self.comm(line)
-        values, buffer = self.room(line, line.number("count") * comm.Get_size())
-        comm.Allgather(self.mine(line), buffer)
+        values, buffer = self.empty_buffer(line, line.number("count") * comm.Get_size())
+        comm.Allgather(self.own_values(line), buffer)
 
         return f"data={shown(line.kind(), values)}"
 
-    def spread(self, line: Instruction) -> tuple[list[int], list[int], int]:
+    def blocks_of_line(self, line: Instruction) -> tuple[list[int], list[int], int]:
         """Return counts and displacements of a v-collective: ``gap`` elements between blocks."""
         counts, places, at = numbers(line["counts"]), [], 0
         for count in counts:
@@ -338,23 +348,23 @@ class Interpreter:
 
     def do_gatherv(self, line: Instruction) -> str:
         comm, root = self.comm(line), line.number("root")
-        counts, places, size = self.spread(line)
-        values, _ = self.room(line, size)
+        counts, places, size = self.blocks_of_line(line)
+        values, _ = self.empty_buffer(line, size)
         # The gaps stay zero, and are reported: an MPI must not write there.
         whole = (
             [values, counts, places, TYPES[line.kind()]]
             if comm.Get_rank() == root
             else None
         )
-        comm.Gatherv(self.mine(line, counts[comm.Get_rank()]), whole, root)
+        comm.Gatherv(self.own_values(line, counts[comm.Get_rank()]), whole, root)
 
         return f"data={shown(line.kind(), values)}" if comm.Get_rank() == root else ""
 
     def do_allgatherv(self, line: Instruction) -> str:
         comm = self.comm(line)
-        counts, places, size = self.spread(line)
-        values, _ = self.room(line, size)
-        mine = self.mine(line, counts[comm.Get_rank()])
+        counts, places, size = self.blocks_of_line(line)
+        values, _ = self.empty_buffer(line, size)
+        mine = self.own_values(line, counts[comm.Get_rank()])
         comm.Allgatherv(mine, [values, counts, places, TYPES[line.kind()]])
 
         return f"data={shown(line.kind(), values)}"
@@ -363,7 +373,7 @@ class Interpreter:
         """MPI_Scatter; the seed is that of the root."""
 
         comm, root = self.comm(line), line.number("root")
-        values, buffer = self.room(line)
+        values, buffer = self.empty_buffer(line)
         # All ranks make the data, and only the root gives it.
         _, whole = self.buffer(line, line.number("count") * comm.Get_size())
         comm.Scatter(whole if comm.Get_rank() == root else None, buffer, root)
@@ -374,8 +384,8 @@ class Interpreter:
         """MPI_Scatterv with ``counts`` and ``gap``; the seed is that of the root."""
 
         comm, root = self.comm(line), line.number("root")
-        counts, places, size = self.spread(line)
-        values, buffer = self.room(line, counts[comm.Get_rank()])
+        counts, places, size = self.blocks_of_line(line)
+        values, buffer = self.empty_buffer(line, counts[comm.Get_rank()])
         data, _ = self.buffer(line, size)
         whole = (
             [data, counts, places, TYPES[line.kind()]]
@@ -389,8 +399,8 @@ class Interpreter:
     def do_alltoall(self, line: Instruction) -> str:
         comm = self.comm(line)
         amount = line.number("count") * comm.Get_size()
-        values, buffer = self.room(line, amount)
-        comm.Alltoall(self.mine(line, amount), buffer)
+        values, buffer = self.empty_buffer(line, amount)
+        comm.Alltoall(self.own_values(line, amount), buffer)
 
         return f"data={shown(line.kind(), values)}"
 
@@ -398,10 +408,10 @@ class Interpreter:
         """MPI_Alltoallv: rank r sends ``counts[d]`` elements to each d; gaps at the senders."""
 
         comm = self.comm(line)
-        counts, places, size = self.spread(line)
+        counts, places, size = self.blocks_of_line(line)
         mine = counts[comm.Get_rank()]
         kind = TYPES[line.kind()]
-        values, _ = self.room(line, mine * comm.Get_size())
+        values, _ = self.empty_buffer(line, mine * comm.Get_size())
         data = elements(line.kind(), size, line.number("seed") + comm.Get_rank())
         back = [mine] * comm.Get_size()
         places_back = [mine * r for r in range(comm.Get_size())]
@@ -411,7 +421,7 @@ class Interpreter:
 
     # -- communicators
 
-    def made(self, line: Instruction, comm: MPI.Comm) -> str:
+    def report_of_new_comm(self, line: Instruction, comm: MPI.Comm) -> str:
         """Name a new communicator, and report its size and rank."""
 
         if comm == MPI.COMM_NULL:
@@ -425,12 +435,12 @@ class Interpreter:
         return text + (f" remote={comm.Get_remote_size()}" if comm.Is_inter() else "")
 
     def do_dup(self, line: Instruction) -> str:
-        return self.made(line, self.comm(line).Dup())
+        return self.report_of_new_comm(line, self.comm(line).Dup())
 
     def do_split(self, line: Instruction) -> str:
         """MPI_Comm_split; color -1 is MPI_UNDEFINED."""
         color = line.number("color")
-        return self.made(
+        return self.report_of_new_comm(
             line,
             self.comm(line).Split(
                 MPI.UNDEFINED if color < 0 else color, line.number("key")
@@ -443,7 +453,7 @@ class Interpreter:
         # are those of the communicator.
         whole = comm.Get_group()
         group = whole.Incl(numbers(line["ranks"]))
-        made = self.made(line, comm.Create(group))
+        made = self.report_of_new_comm(line, comm.Create(group))
         group.Free()
         whole.Free()
 
@@ -458,10 +468,12 @@ class Interpreter:
             line.number("remote"),
             line.number("tag"),
         )
-        return self.made(line, inter)
+        return self.report_of_new_comm(line, inter)
 
     def do_merge(self, line: Instruction) -> str:
-        return self.made(line, self.comm(line).Merge(bool(line.number("high"))))
+        return self.report_of_new_comm(
+            line, self.comm(line).Merge(bool(line.number("high")))
+        )
 
     def do_free(self, line: Instruction) -> str:
         self.comms.pop(line["comm"]).Free()

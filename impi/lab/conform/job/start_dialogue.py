@@ -464,8 +464,8 @@ class Dialogue:
             "NPROCS": uint4(sum(hosts) + (setup.refusal == "contradictory procs")),
             "DATALEN": uint4(setup.datalen),
             "TAGUB": uint4(setup.tag_ub),
-            "XSIZE": self._common("XSIZE"),
-            "MAXLINEAR": self._common("MAXLINEAR"),
+            "XSIZE": self._common_limit("XSIZE"),
+            "MAXLINEAR": self._common_limit("MAXLINEAR"),
             "H_IPV6": b"".join(addresses),
             "H_PORT": uint4(*(port for _, port in where)),
             "H_NPROCS": uint4(*hosts),
@@ -498,7 +498,7 @@ class Dialogue:
 
         return packed
 
-    def _common(self, name: str) -> bytes:
+    def _common_limit(self, name: str) -> bytes:
         """Return the client's own value: all clients must give the same one (2.3.5)."""
 
         # IMPI demands equal values of all clients, so the simulated ones

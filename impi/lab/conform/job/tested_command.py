@@ -44,11 +44,14 @@ class Tested:
         """
 
         varying = ["client"] if self.port else ["client", "server"]
-        for name in varying:
-            if f"{{{name}}}" not in self.command:
-                raise UsageError(
-                    f"--client: the command has no {{{name}}}, which differs from job to job"
-                )
+        missing = [
+            f"{{{name}}}" for name in varying if f"{{{name}}}" not in self.command
+        ]
+        if missing:
+            raise UsageError(
+                f"--client: the command has no {' and no '.join(missing)}, other in each job; write "
+                "for example 'impirun -client {client} {server} -np {np} {interpreter}'"
+            )
 
         known = {
             "server": server,

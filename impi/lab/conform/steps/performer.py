@@ -155,10 +155,10 @@ class Performer:
                 # Marked first: whichever way the next check goes, no further test
                 # can use this job.
                 self.job.over = True
-                self._survives()
+                self._expect_survival()
             case JobEnds(how="zero" | "nonzero"):
                 self.job.over = True
-                self._ends(step.how)
+                self._expect_end(step.how)
 
     def _on_path(self, step: OnPath) -> None:
         path = self._path(step.ours, step.theirs)
@@ -197,7 +197,7 @@ class Performer:
     def _path(self, ours: str, theirs: str) -> Path:
         return self.exchange.procs.paths[self._rank(ours), self._rank(theirs)]
 
-    def _known(self, value: int | Kept) -> int:
+    def _number_of(self, value: int | Kept) -> int:
         return int(self._kept[value.name]) if isinstance(value, Kept) else value
 
     # -- interpreters
@@ -239,14 +239,14 @@ class Performer:
             actual = said.get(key, "nothing")
             if isinstance(value, Keep):
                 self._kept[value.name] = said.get(key, "")
-            elif actual != (expected := self._shown(value, step.comm)):
+            elif actual != (expected := self._show_expected(value, step.comm)):
                 raise Broken(
                     f"rank {rank} reports {key} {actual}, not {expected}",
                     expected=f"{key}={expected}",
                     actual=text,
                 )
 
-    def _shown(self, value: Expected, comm: str) -> str:
+    def _show_expected(self, value: Expected, comm: str) -> str:
         match value:
             case bytes():
                 return test_data.shown(value)
@@ -291,7 +291,7 @@ class Performer:
             }
 
         return found | {
-            name: self._known(value) for name, value in fields.numbers.items()
+            name: self._number_of(value) for name, value in fields.numbers.items()
         }
 
     def _send_packet(self, path: Path, step: SendPacket) -> None:
@@ -415,7 +415,7 @@ class Performer:
 
     # -- the end
 
-    def _survives(self) -> None:
+    def _expect_survival(self) -> None:
         """Check that the implementation goes on, or ends with an error; it must not hang."""
         ranks = [proc.rank for proc in self.job.procs.theirs]
         try:
@@ -426,7 +426,7 @@ class Performer:
                 self.job.interpreters.report(rank)
         # An end with an error is as good. Only a hang, or an end with 0, is not.
         except Broken:
-            self._ends("nonzero")
+            self._expect_end("nonzero")
 
     def _finish(self, step: JobEnds) -> None:
         if step.late is None:
@@ -449,7 +449,7 @@ class Performer:
 
         finish(self.job, self.groups, send)
 
-    def _ends(self, how: str) -> None:
+    def _expect_end(self, how: str) -> None:
         outcome = self.job.process.await_end(self.exchange.procs.patience_s * 4)
         if outcome is None:
             raise Broken(
@@ -486,7 +486,7 @@ def on_channel(exchange: Exchange, path: Path, step: OnChannel) -> None:
         case "release":
             exchange.procs.release()
         case "silent":
-            _silent(exchange, path, step.amount)
+            _expect_silence(exchange, path, step.amount)
         case "acknowledge":
             for _ in range(int(step.amount)):
                 exchange.procs.acknowledge(path)
@@ -497,7 +497,7 @@ def on_channel(exchange: Exchange, path: Path, step: OnChannel) -> None:
         case "FINI":
             exchange.procs.finish(link)
         case "closed":
-            _closed(exchange, wire)
+            _expect_close(exchange, wire)
 
 
 def _hold_protoacks(path: Path) -> None:
@@ -512,7 +512,7 @@ def _hold_protoacks(path: Path) -> None:
         )
 
 
-def _silent(exchange: Exchange, path: Path, seconds: float) -> None:
+def _expect_silence(exchange: Exchange, path: Path, seconds: float) -> None:
     exchange.procs.until(lambda: bool(path.acks), seconds)
     if path.acks:
         raise Broken(
@@ -523,7 +523,7 @@ def _silent(exchange: Exchange, path: Path, seconds: float) -> None:
         )
 
 
-def _closed(exchange: Exchange, wire: RecordedWire) -> None:
+def _expect_close(exchange: Exchange, wire: RecordedWire) -> None:
     # A client may close its channel by ending as a whole.
     if not exchange.procs.until(
         lambda: wire.ended or exchange.job.process.ended() is not None

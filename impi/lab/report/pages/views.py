@@ -23,8 +23,8 @@ from impi.lab.report.results import (
     RED,
     RESULTS,
     Json,
-    again,
-    sign,
+    repeat_command,
+    sign_of_result,
     why_self_reported,
 )
 
@@ -52,7 +52,9 @@ class CellView:
         self.expected: Json | None = record["expected"]
         own = record["self_reported"] and self.result == "pass"
         self.kind = SELF_REPORTED if own else self.result
-        self.mark = _MARKS.get(self.result, sign(self.result, self_reported=own))
+        self.mark = _MARKS.get(
+            self.result, sign_of_result(self.result, self_reported=own)
+        )
         self.took = f"{self.seconds:.1f} s"
         self.folder: str = record["evidence"]["folder"]
         self.page = f"{self.folder}/index.html" if self.folder else ""
@@ -87,7 +89,7 @@ class CellView:
         told = self._run.get(
             "again", {"impilab": "impilab", "run": f"runs/{self._run['run']}"}
         )
-        return again(self.id, told["run"], told["impilab"])
+        return repeat_command(self.id, told["run"], told["impilab"])
 
     @property
     def about(self) -> str:

@@ -142,7 +142,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
         reorder: bool = False,
     ) -> Cartcomm:
         """Arrange the first procs as a grid, ranks unchanged; COMM_NULL for other procs."""
-        return cast("Cartcomm", self._arranged(self._cart(dims, periods)))
+        return cast("Cartcomm", self._create_arranged(self._cart(dims, periods)))
 
     def Create_graph(
         self, index: Sequence[int], edges: Sequence[int], reorder: bool = False
@@ -151,7 +151,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
         ``index`` may begin with an extra 0, as usual in adjacency arrays.
         """
-        return cast("Graphcomm", self._arranged(self._graph(index, edges)))
+        return cast("Graphcomm", self._create_arranged(self._graph(index, edges)))
 
     def Create_dist_graph_adjacent(
         self,
@@ -209,10 +209,10 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
     def Cart_map(
         self, dims: Sequence[int], periods: Sequence[bool] | None = None
     ) -> int:
-        return self._mapped(self._cart(dims, periods).size)
+        return self._rank_on_grid(self._cart(dims, periods).size)
 
     def Graph_map(self, index: Sequence[int], edges: Sequence[int]) -> int:
-        return self._mapped(self._graph(index, edges).size)
+        return self._rank_on_grid(self._graph(index, edges).size)
 
     # ---- processes that come later ---------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
             else ([], [], [], [])
         )
 
-        found = self._spawned(*told, root)
+        found = self._spawn_programs(*told, root)
         if errcodes is not None:
             errcodes[:] = [0] * found.Get_remote_size()
 
@@ -286,7 +286,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
             else ([], [], [], [])
         )
 
-        found = self._spawned(*told, root)
+        found = self._spawn_programs(*told, root)
         if errcodes is not None:
             # Only the root knows the programs: elsewhere the caller's own lists give the shape.
             counts = told[2] or (
@@ -298,7 +298,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
         return found
 
-    def _spawned(
+    def _spawn_programs(
         self,
         commands: Sequence[FileName],
         args: Sequence[Sequence[str] | None],
@@ -364,7 +364,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
         return chosen
 
-    def _arranged(self, topology: Cart | Graph) -> Any:
+    def _create_arranged(self, topology: Cart | Graph) -> Any:
         members = self._live().members
         if topology.size > len(members):
             raise error(
@@ -388,7 +388,7 @@ class Intracomm(Comm, BlockingScans, NonblockingScans, PersistentScans, ObjectSc
 
         return self._handle(state)
 
-    def _mapped(self, size: int) -> int:
+    def _rank_on_grid(self, size: int) -> int:
         if size > self.Get_size():
             raise error(
                 "ERR_ARG",

@@ -2,11 +2,11 @@
 
 Each becomes octets of user memory, a count and a datatype, without copying.
 
-How it works: there are two readers. ``_plainly`` knows the form of most messages, a contiguous
-array of native numbers, and makes two objects. It refuses everything else with None, mistakes
-included, and never raises. :func:`read_buffer` then reads all of mpi4py's forms, and finds the
-sentence for a mistake. So the usual message pays for no error text, and each rule of a form stands
-in one place.
+How it works: there are two readers. ``_read_plain_array`` knows the form of most messages, a
+contiguous array of native numbers, and makes two objects. It refuses everything else with None,
+mistakes included, and never raises. :func:`read_buffer` then reads all of mpi4py's forms, and finds
+the sentence for a mistake. So the usual message pays for no error text, and each rule of a form
+stands in one place.
 
 A bad specification raises ValueError or TypeError, an unknown type code KeyError, unusable memory
 BufferError, and a datatype that is not committed Exception ERR_TYPE.
@@ -160,7 +160,7 @@ def read(spec: Any, plain: Container[Any], *, readonly: bool) -> Plain | UserBuf
 
     # Tried first: most messages are one contiguous array, and the full reading below makes
     # several objects for each.
-    found = _plainly(spec, readonly)
+    found = _read_plain_array(spec, readonly)
     if found is not None and found[2]._state in plain:
         return found[:2]
 
@@ -170,11 +170,15 @@ def read(spec: Any, plain: Container[Any], *, readonly: bool) -> Plain | UserBuf
     return message if octets is None else (octets, message.count)
 
 
-def _plainly(spec: Any, readonly: bool) -> tuple[memoryview, int, Datatype] | None:
+def _read_plain_array(
+    spec: Any, readonly: bool
+) -> tuple[memoryview, int, Datatype] | None:
     """Read the most common buffer: a contiguous array of native numbers, alone, with its type, or
     with count and type. None: another buffer, or a wrong one."""
 
-    buf, count, datatype = _listed(spec) if type(spec) in _LISTS else (spec, None, None)
+    buf, count, datatype = (
+        _read_list(spec) if type(spec) in _LISTS else (spec, None, None)
+    )
     try:
         view = memoryview(buf)
     except (TypeError, ValueError, BufferError):
@@ -200,7 +204,7 @@ def _plainly(spec: Any, readonly: bool) -> tuple[memoryview, int, Datatype] | No
     return (octets[: count * size], count, typ) if 0 <= count * size <= nbytes else None
 
 
-def _listed(spec: Any) -> tuple[Any, int | None, Datatype | None]:
+def _read_list(spec: Any) -> tuple[Any, int | None, Datatype | None]:
     """Return buffer, count and datatype; another form has no buffer."""
     buf, count, datatype = None, None, None
     if len(spec) == 2:
@@ -215,7 +219,7 @@ def _plain_buffer(spec: Any, readonly: bool, blocks: int) -> UserBuffer | None:
     if type(spec) is UserBuffer:  # of a program in C (impi.cabi)
         return spec
 
-    found = _plainly(spec, readonly)
+    found = _read_plain_array(spec, readonly)
     if found is None:
         return None
 
@@ -239,7 +243,11 @@ def kept_buffer(spec: object, *, readonly: bool, blocks: int = 1) -> UserBuffer:
         return read
 
     return UserBuffer(
-        read.view, read.offset, read.count, _kept(read.datatype), read.discovered
+        read.view,
+        read.offset,
+        read.count,
+        _datatype_kept(read.datatype),
+        read.discovered,
     )
 
 
@@ -248,14 +256,14 @@ def kept_blocks(
 ) -> UserBlocks:
     """:func:`read_blocks` for an operation that outlasts its call."""
     read = read_blocks(spec, readonly=readonly, blocks=blocks, typed=typed)
-    datatypes = [_kept(each) for each in read.datatypes]
+    datatypes = [_datatype_kept(each) for each in read.datatypes]
 
     return UserBlocks(
         read.view, read.offset, read.counts, read.displs, datatypes, read.discovered
     )
 
 
-def _kept(datatype: Datatype) -> Datatype:
+def _datatype_kept(datatype: Datatype) -> Datatype:
     """Return a handle of our own: the program's becomes null when it frees the datatype."""
     return datatype if datatype._is_constant else Datatype._wrap(datatype._state)
 
@@ -283,7 +291,7 @@ def _read_fully(
 ) -> UserBuffer:
     """Read all of mpi4py's forms, and find the sentences of their errors."""
 
-    buf, counts, displ, datatype = _split(spec, (list, tuple))
+    buf, counts, displ, datatype = _split_spec(spec, (list, tuple))
     count = _index(counts) if counts is not None else None
     start = _index(displ) if displ is not None else 0
 
@@ -297,7 +305,7 @@ def _read_fully(
         offset = _offset(typ, view, start)
 
     if count is None:
-        count = _inferred(view.nbytes - offset, typ, blocks)
+        count = _inferred_count(view.nbytes - offset, typ, blocks)
     elif buf is BOTTOM and count:
         # The type's displacements are addresses: the memory is what they span.
         view, offset = _at_addresses([typ.typemap.span(offset, count * max(blocks, 1))])
@@ -364,22 +372,22 @@ def read_blocks(
 
 
 def _blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
-    buf, counts, displs, datatype = _split(spec, (tuple,))
+    buf, counts, displs, datatype = _split_spec(spec, (tuple,))
 
     view, typ, discovered = _memory(buf, datatype, readonly=readonly)
     if counts is None:
         # As mpi4py: the first blocks have one element more if the number cannot be divided.
-        total = _inferred(view.nbytes, typ, 1)
+        total = _inferred_count(view.nbytes, typ, 1)
         counts = [total // blocks + (total % blocks > i) for i in range(blocks)]
     else:
-        counts = _row(counts, blocks, "counts")
+        counts = _numbers_of_blocks(counts, blocks, "counts")
 
     if displs is None:
         displs = [0, *accumulate(counts)][:blocks]
     elif _is_integer(displs):
         displs = [_index(displs) * i for i in range(blocks)]
     else:
-        displs = _row(displs, blocks, "displacements")
+        displs = _numbers_of_blocks(displs, blocks, "displacements")
 
     typ._check_committed()
     extent = typ.typemap.extent
@@ -399,8 +407,14 @@ def _typed_blocks(spec: Any, readonly: bool, blocks: int) -> UserBlocks:
     if (counts is None) != (displs is None) or (buf is BOTTOM and counts is None):
         raise ValueError("message: expecting both counts and displacements")
 
-    counts = [1] * blocks if counts is None else _row(counts, blocks, "counts")
-    displs = [0] * blocks if displs is None else _row(displs, blocks, "displacements")
+    counts = (
+        [1] * blocks if counts is None else _numbers_of_blocks(counts, blocks, "counts")
+    )
+    displs = (
+        [0] * blocks
+        if displs is None
+        else _numbers_of_blocks(displs, blocks, "displacements")
+    )
 
     datatypes = [_datatype(item) for item in types]
     if len(datatypes) != blocks:
@@ -465,7 +479,7 @@ def _split_typed(spec: Any) -> tuple[Any, Any, Any, Any]:
     raise ValueError("message: expecting 2 to 4 items")
 
 
-def _split(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
+def _split_spec(spec: Any, nested: Any) -> tuple[Any, Any, Any, Any]:
     """Return buffer, counts, displacements, datatype; ``nested``: types for (counts, displs)."""
 
     if not isinstance(spec, (list, tuple)):
@@ -553,7 +567,7 @@ def _extent(datatype: Datatype, purpose: str) -> int:
     return extent
 
 
-def _inferred(nbytes: int, datatype: Datatype, blocks: int) -> int:
+def _inferred_count(nbytes: int, datatype: Datatype, blocks: int) -> int:
     if nbytes <= 0:
         return 0
 
@@ -598,7 +612,7 @@ def _index(value: Any) -> int:
         ) from None
 
 
-def _row(values: Any, blocks: int, what: str) -> list[int]:
+def _numbers_of_blocks(values: Any, blocks: int, what: str) -> list[int]:
     if _is_integer(values):
         return [_index(values)] * blocks
 

@@ -202,7 +202,7 @@ class Channels:
             try:
                 n = write(packet, _NOW)
             except OSError as error:
-                n = self.taken(host, error, len(packet))
+                n = self.count_taken(host, error, len(packet))
 
             # Cut short by TCP. The stream has no marks to find the next packet by, so the rest must
             # come before all other octets: it goes to the head of the queue.
@@ -309,7 +309,7 @@ class Channels:
 
         sole = self._alone and not self.writing  # nothing but one channel to wait for
         if self._must_sleep(host, spin_s):
-            return self._slept(longest_s, standing)
+            return self._sleep_until_ready(longest_s, standing)
 
         # The room is asked for once, not in each turn: octets of another channel cannot change
         # where this one's go, and after any event this function returns.
@@ -342,7 +342,7 @@ class Channels:
                 # A blocking receive would miss other channels, room to write, or a thread that
                 # wants in. epoll sees the first two, and its sleep is short for the third.
                 if not self._may_block():
-                    return self._slept(longest_s, standing)
+                    return self._sleep_until_ready(longest_s, standing)
 
                 begun, flags = perf_counter(), 0  # one system call waits and reads
                 continue
@@ -387,7 +387,7 @@ class Channels:
         except (OSError, ValueError):
             pass  # the channels were closed meanwhile
 
-    def _slept(self, longest_s: float, standing: Standing | None) -> bool:
+    def _sleep_until_ready(self, longest_s: float, standing: Standing | None) -> bool:
         begun = perf_counter()
         # A library without a descriptor cannot end the sleep, so it is asked before.
         self._push()
@@ -464,7 +464,7 @@ class Channels:
         if self._foreign:
             link.hurry()
 
-    def taken(self, host: int, error: OSError, size: int) -> int:
+    def count_taken(self, host: int, error: OSError, size: int) -> int:
         """Return the number of octets, up to ``size``, that count as taken after a failed write.
 
         Raises:
@@ -599,7 +599,7 @@ class ShortSender:
                     else self._write(packet, _NOW)
                 )
             except OSError as error:
-                n = self._channels.taken(self._host, error, size)
+                n = self._channels.count_taken(self._host, error, size)
 
             # The rest must follow before any other packet, so it goes to the head of the queue.
             if n != size:

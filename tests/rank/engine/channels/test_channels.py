@@ -116,7 +116,7 @@ def test_a_channel_that_broke_for_a_write_of_the_same_turn_is_not_read() -> None
         # Registered first, so that one turn serves it, and then hears of the channel's end.
         channels.add_poller(
             bell,
-            lambda: told.append(channels.taken(1, BrokenPipeError(), 5)),
+            lambda: told.append(channels.count_taken(1, BrokenPipeError(), 5)),
             others=False,
         )
         channels.admit(1, ours)
