@@ -27,17 +27,21 @@ extern char **environ;
 #define MOST 512        /* most variables that are kept, and most libraries that are examined */
 #define WORDS_MOST 4096 /* most arguments of execl() and its like */
 
-/* Variables of the job, of process managers and of MPI libraries. HOME and TMPDIR lead to the cache,
-   and PATH to programs by name. */
-static const char *const prefixes[] = {
-    "IMPI_", "PMI", "OMPI_", "OPAL_", "PRTE_", "MPI4PY_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "FI_", "UCX_",
-    "HOME=", "PATH=", "TMPDIR=", "LD_PRELOAD=", "PYTHONPATH=", NULL};
 static char *kept[MOST];
 static size_t many;
 static int dropped; /* whether another libmpi was open, and was closed */
 
-/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. */
-static int ours(void) { return many && !getenv("IMPI_PARENT"); }
+/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. It is
+   a rank to its end, although it may clear its environment. Perl does, when it ends. */
+static int joined;
+static int ours(void) { return many && !joined && !getenv("IMPI_PARENT"); }
+
+int setenv(const char *name, const char *value, int over)
+{
+    int (*real)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_NEXT, "setenv");
+    joined |= name && !strcmp(name, "IMPI_PARENT");
+    return real(name, value, over);
+}
 
 /* ---- the libmpi of this process: ours, or another one */
 
@@ -320,14 +324,6 @@ int execle(const char *path, const char *first, ...)
     return execve(path, words, rows);
 }
 
-static int is_kept(const char *row)
-{
-    for (const char *const *prefix = prefixes; *prefix; prefix++) {
-        if (!strncmp(row, *prefix, strlen(*prefix)) && strchr(row, '=')) return 1;
-    }
-    return 0;
-}
-
 /* The start of each process, before main(): glibc gives constructors the arguments of main().
 
    IMPI_JOIN is set until a rank joins the job, IMPI_PARENT from then on. IMPI_USHERED has the process
@@ -340,7 +336,7 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
     const char *asked = getenv("IMPI_USHERED");
     ssize_t length;
     if (!getenv("IMPI_JOIN") || getenv("IMPI_PARENT")) return;
-    for (; rows && *rows && many < MOST; rows++) if (is_kept(*rows)) kept[many++] = strdup(*rows);
+    for (; rows && *rows && many < MOST; rows++) if (impi_is_kept(*rows)) kept[many++] = strdup(*rows);
     /* A program of impicc is linked with ours. It must begin anew if it lacks the variables that
        keep ours and the client's own library apart (impi.cabi.library.vendor_library). */
     void *init = dlsym(RTLD_DEFAULT, "PMPI_Init");

@@ -178,6 +178,38 @@ def test_python_behind_a_script_that_clears_the_environment(run_job, script):
     right(run_job([script(f'exec env -i {sys.executable} -c "{text}"')], PAIRS[0]), 3)
 
 
+CLEARS = """
+import os, sys
+
+if "after" not in sys.argv:
+    os.environ.clear()
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+print(f"rank {comm.rank} of {comm.size}: sum {comm.allreduce(comm.rank)}")
+os.environ.clear()
+"""
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a script"])
+@pytest.mark.parametrize("when", ["at once", "after"])
+@pytest.mark.parametrize(
+    "clients", [PAIRS[0], PAIRS[1], ["pure:1", "pure:2"]], ids="+".join
+)
+def test_a_program_may_clear_its_own_environment(
+    when, clients, behind, compiled, run_job, script, tmp_path
+):
+    """No variable of the job is there when it uses MPI, or when it ends."""
+    path = tmp_path / "clears.py"
+    path.write_text(CLEARS)
+    words = [["after"], []][when == "at once"]
+    for argv in (
+        [sys.executable, str(path), *words],
+        [compiled("clears", "mpich"), *words],
+    ):
+        right(run_job([*[script('"$@"')] * behind, *argv], clients), 3)
+
+
 @pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("mpich", "pure")])
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
