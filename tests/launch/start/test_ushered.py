@@ -210,6 +210,48 @@ def test_a_program_may_clear_its_own_environment(
         right(run_job([*[script('"$@"')] * behind, *argv], clients), 3)
 
 
+@pytest.fixture
+def nobody(tmp_path, monkeypatch):
+    """The words that start a program as a user who may not read impi's libraries."""
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() or setpriv is None:
+        pytest.skip("another user takes root, and setpriv")
+    monkeypatch.setenv("IMPI_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return [setpriv, "--reuid", "65534", "--clear-groups"]
+
+
+@pytest.mark.parametrize("way", ["direct", "script", "shell"])
+@pytest.mark.parametrize(
+    "clients", [["mpich:2", "mpich:1"], ["pure:1", "pure:1"]], ids="+".join
+)
+def test_another_user_is_no_job_of_its_own(
+    way, clients, compiled, nobody, run_job, script
+):
+    """impi's library is in a folder of the first user, and the loader only warns."""
+    program = compiled("world", "mpich")
+    argv = {
+        "direct": [*nobody, program],
+        "script": [script('"$@" || true'), *nobody, program],
+        "shell": [*nobody, "/bin/sh", "-c", f"{program}; true"],
+    }[way]
+    failed = run_job(argv, clients)
+    assert 0 not in failed.codes[1:], failed
+    assert "cannot be read, by another user" in whole(failed), failed
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a script"])
+def test_setuid_is_no_job_of_its_own(behind, compiled, run_job, script, tmp_path):
+    if os.geteuid():
+        pytest.skip("a file of another user takes root")
+    program = shutil.copy(compiled("world", "mpich"), tmp_path / "rights")
+    os.chown(program, 65534, -1)
+    Path(program).chmod(0o4755)
+    failed = run_job([*[script('"$@"')] * behind, str(program)], ["mpich:2", "mpich:1"])
+    assert 0 not in failed.codes[1:], failed
+    assert "start a copy without that bit" in whole(failed), failed
+
+
 @pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("mpich", "pure")])
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
