@@ -9,8 +9,8 @@
     calls             MPI's functions by kind of object, from MPI_Init to the end
 
 The data is beside this file. ``ci/cabi_tables.py`` writes ``functions.json`` and ``constants/``.
-``calls.toml`` names the call behind each function. ``start.c``, ``fortran.c`` and ``usher.c`` are
-written by hand.
+``calls.toml`` names the call behind each function. ``start.c``, ``kept.c``, ``fortran.c`` and
+``usher.c`` are written by hand.
 
 **Contract.** C calls a stub, which converts C types only and calls Python. Python looks up
 handles, turns addresses into buffers, calls mpi4py's names, and stores results through pointers.

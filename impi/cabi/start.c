@@ -214,8 +214,31 @@ static void impi_watch(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* A program may clear its environment before it uses MPI. Without IMPI_JOIN it would be a job of its
+   own, and nobody would notice. */
+static char *impi_given[512];
+
+static void impi_keep(void)
+{
+    size_t many = 0;
+    for (char **row = environ; *row && many < sizeof impi_given / sizeof *impi_given; row++) {
+        if (impi_is_kept(*row)) impi_given[many++] = strdup(*row);
+    }
+}
+
+static void impi_give_back(void)
+{
+    for (size_t i = 0; i < sizeof impi_given / sizeof *impi_given && impi_given[i]; i++) {
+        char *value = strchr(impi_given[i], '=');
+        *value++ = 0;
+        setenv(impi_given[i], value, 0);
+    }
+}
+
 static void impi_begin(void)
 {
+    /* A Python that is there already has a hook, which does the same. */
+    if (!getenv("IMPI_JOIN") && !Py_IsInitialized()) impi_give_back();
     /* Programs that this rank starts are not procs, and must not have our library. It goes from the
        environment before Python starts, because os.environ is a copy. */
     const char *preload = getenv("LD_PRELOAD");
@@ -326,6 +349,7 @@ static void impi_join(void)
 
 __attribute__((constructor)) static void impi_loaded(void)
 {
+    if (getenv("IMPI_JOIN")) impi_keep();
     on_exit(impi_unfinished, NULL);
 }
 

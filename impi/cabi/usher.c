@@ -13,12 +13,16 @@
 #include <alloca.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,17 +31,21 @@ extern char **environ;
 #define MOST 512        /* most variables that are kept, and most libraries that are examined */
 #define WORDS_MOST 4096 /* most arguments of execl() and its like */
 
-/* Variables of the job, of process managers and of MPI libraries. HOME and TMPDIR lead to the cache,
-   and PATH to programs by name. */
-static const char *const prefixes[] = {
-    "IMPI_", "PMI", "OMPI_", "OPAL_", "PRTE_", "MPI4PY_", "MPIR_CVAR_", "MPICH_", "HYDRA_", "FI_", "UCX_",
-    "HOME=", "PATH=", "TMPDIR=", "LD_PRELOAD=", "PYTHONPATH=", NULL};
 static char *kept[MOST];
 static size_t many;
 static int dropped; /* whether another libmpi was open, and was closed */
 
-/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. */
-static int ours(void) { return many && !getenv("IMPI_PARENT"); }
+/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. It is
+   a rank to its end, although it may clear its environment. Perl does, when it ends. */
+static int joined;
+static int ours(void) { return many && !joined && !getenv("IMPI_PARENT"); }
+
+int setenv(const char *name, const char *value, int over)
+{
+    int (*real)(const char *, const char *, int) = (int (*)(const char *, const char *, int))dlsym(RTLD_NEXT, "setenv");
+    joined |= name && !strcmp(name, "IMPI_PARENT");
+    return real(name, value, over);
+}
 
 /* ---- the libmpi of this process: ours, or another one */
 
@@ -167,9 +175,9 @@ static char **without_preload(char **rows)
 
 /* A child tells impirun, in Python, since this process may be in any state. It calls the C library's
    execve and _exit: the _exit of this file would come here again. */
-static void tell(void)
+static void tell(const char *why)
 {
-    char *argv[] = {IMPI_PYTHON, "-I", "-c", IMPI_TELL, NULL};
+    char *argv[] = {IMPI_PYTHON, "-I", "-c", IMPI_TELL, (char *)why, NULL};
     int status;
     pid_t child = fork();
     if (child == 0) {
@@ -192,7 +200,7 @@ static int may_end(void)
     if (!ours() || told || !(dropped || other_is_here())) return 1;
     told = 1;
     fflush(NULL);
-    tell();
+    tell(NULL);
     return 0;
 }
 
@@ -246,6 +254,71 @@ __attribute__((destructor)) static void leave(void) { if (!may_end()) end_now(1)
 
 /* ---- functions that start programs */
 
+/* Whether a file names a libmpi. It may be of any length, and malloc() is not allowed here. */
+static int names_libmpi(const char *path)
+{
+    struct stat found;
+    int file = open(path, O_RDONLY | O_CLOEXEC), names = 0;
+    if (file >= 0 && !fstat(file, &found) && found.st_size > 0) {
+        size_t length = (size_t)found.st_size;
+        void *text = mmap(NULL, length, PROT_READ, MAP_PRIVATE, file, 0);
+        if (text != MAP_FAILED) {
+            names = memmem(text, length, "libmpi", 6) != NULL;
+            munmap(text, length);
+        }
+    }
+    if (file >= 0) close(file);
+    return names;
+}
+
+static uid_t began_as; /* the effective user of this process at its start */
+
+/* Why the next program will not be able to read this library: an errno; 0: it will. A process that has
+   changed its user may still have capabilities, and loses them with execve(). */
+static int why_unread(void)
+{
+    int status = 0;
+    pid_t child;
+    if (geteuid() == began_as) return faccessat(AT_FDCWD, IMPI_USHER, R_OK, AT_EACCESS) ? errno : 0;
+    child = fork();
+    if (child == 0) {
+        struct { unsigned version; int pid; } head = {0x20080522, 0};
+        unsigned none[6] = {0};
+        if (geteuid()) syscall(SYS_capset, &head, none);
+        end_now(faccessat(AT_FDCWD, IMPI_USHER, R_OK, AT_EACCESS) ? errno : 0);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) { }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+}
+
+/* The loader ignores LD_PRELOAD in a program that runs with another user's rights, or as a user who may
+   not read this library. What uses MPI there would be a job of its own, and nobody would notice. */
+static void refuse_unseen(const char *path)
+{
+    static const char ours_is_hidden[] = " is started where impi's library " IMPI_USHER
+        " cannot be read, by another user or below another root: set IMPI_CACHE to a folder that is there\n";
+    static const char is_privileged[] = " runs with another user's rights (setuid), so its loader takes no library "
+        "of impi: start a copy without that bit\n";
+    const char *why = NULL;
+    struct stat found;
+    int before = errno, unread = ours() ? why_unread() : 0;
+    if (!ours()) return;
+    /* Where it is gone (a purged cache, another root), programs without MPI go on. */
+    if (unread && (unread == EACCES || names_libmpi(path))) why = ours_is_hidden;
+    else if (!stat(path, &found) && S_ISREG(found.st_mode)
+             && ((found.st_mode & S_ISUID && found.st_uid != geteuid()) || (found.st_mode & S_ISGID && found.st_gid != getegid()))
+             && names_libmpi(path)) why = is_privileged;
+    if (why) {
+        size_t length = strlen(path) + strlen(why) + 8;
+        char *line = alloca(length);
+        snprintf(line, length, "impi: %s%s", path, why);
+        (void)!write(2, line, strlen(line));
+        tell(line + 6);
+        end_now(1);
+    }
+    errno = before;
+}
+
 #define REAL(name, type) type real = (type)dlsym(RTLD_NEXT, name)
 typedef int (*with_rows)(const char *, char *const[], char *const[]);
 typedef int (*with_file)(int, char *const[], char *const[]);
@@ -254,18 +327,21 @@ typedef int (*spawner)(pid_t *, const char *, const posix_spawn_file_actions_t *
 
 int execve(const char *path, char *const argv[], char *const rows[])
 {
+    refuse_unseen(path);
     REAL("execve", with_rows);
     return real(path, argv, KEEPING(rows));
 }
 
 int execvpe(const char *file, char *const argv[], char *const rows[])
 {
+    refuse_unseen(file);
     REAL("execvpe", with_rows);
     return real(file, argv, KEEPING(rows));
 }
 
 int fexecve(int file, char *const argv[], char *const rows[])
 {
+    refuse_unseen("a program");
     REAL("fexecve", with_file);
     return real(file, argv, KEEPING(rows));
 }
@@ -276,6 +352,7 @@ int execvp(const char *file, char *const argv[]) { return execvpe(file, argv, en
 int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const argv[], char *const rows[])
 {
+    refuse_unseen(path);
     REAL("posix_spawn", spawner);
     return real(pid, path, actions, attributes, argv, KEEPING(rows));
 }
@@ -283,6 +360,7 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
 int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const argv[], char *const rows[])
 {
+    refuse_unseen(file);
     REAL("posix_spawnp", spawner);
     return real(pid, file, actions, attributes, argv, KEEPING(rows));
 }
@@ -320,14 +398,6 @@ int execle(const char *path, const char *first, ...)
     return execve(path, words, rows);
 }
 
-static int is_kept(const char *row)
-{
-    for (const char *const *prefix = prefixes; *prefix; prefix++) {
-        if (!strncmp(row, *prefix, strlen(*prefix)) && strchr(row, '=')) return 1;
-    }
-    return 0;
-}
-
 /* The start of each process, before main(): glibc gives constructors the arguments of main().
 
    IMPI_JOIN is set until a rank joins the job, IMPI_PARENT from then on. IMPI_USHERED has the process
@@ -340,7 +410,8 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
     const char *asked = getenv("IMPI_USHERED");
     ssize_t length;
     if (!getenv("IMPI_JOIN") || getenv("IMPI_PARENT")) return;
-    for (; rows && *rows && many < MOST; rows++) if (is_kept(*rows)) kept[many++] = strdup(*rows);
+    began_as = geteuid();
+    for (; rows && *rows && many < MOST; rows++) if (impi_is_kept(*rows)) kept[many++] = strdup(*rows);
     /* A program of impicc is linked with ours. It must begin anew if it lacks the variables that
        keep ours and the client's own library apart (impi.cabi.library.vendor_library). */
     void *init = dlsym(RTLD_DEFAULT, "PMPI_Init");

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import stat
 import struct
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,10 +119,29 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
             f"{path} needs {unknown[0]}, and impi stands in for {', '.join(sorted(_SONAMES))} alone"
         )
 
+    if found and is_privileged(path):
+        raise UsageError(
+            f"{path} runs with another user's rights (setuid), so its loader takes no library of impi: start a copy "
+            "without that bit"
+        )
+
     return (
         ProgramFile(abi=found.pop(), needs=tuple(listed), files=(path, *files))
         if found
         else None
+    )
+
+
+def is_privileged(path: str) -> bool:
+    """Return whether a program runs with more rights than this process, and ignores LD_PRELOAD."""
+    status = os.stat(path)  # noqa: PTH116
+    if os.statvfs(path).f_flag & os.ST_NOSUID:
+        return False
+
+    return bool(
+        (status.st_mode & stat.S_ISUID and status.st_uid != os.geteuid())
+        or (status.st_mode & stat.S_ISGID and status.st_gid != os.getegid())
+        or (os.geteuid() and "security.capability" in os.listxattr(path))
     )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from impi.cabi.library import cache
+from impi.cabi.tables import kept
 from impi.cabi.tables.abi_tables import FOLDER
 from impi.protocol.proofs import sha256
 
@@ -32,9 +33,10 @@ def usher(environ: Mapping[str, str]) -> Path:
         LaunchError: there is no C compiler, or it fails.
     """
 
-    root, source = str(FOLDER.parents[1]), FOLDER / "usher.c"
+    root = str(FOLDER.parents[1])
+    text = f"{kept.c_text()}{(FOLDER / 'usher.c').read_text('utf-8')}"
     told = f"{sys.executable} {root} {cache.folder(environ)}"
-    digest = sha256(told.encode() + source.read_bytes()).hexdigest()[:12]
+    digest = sha256(told.encode() + text.encode()).hexdigest()[:12]
     place = cache.place(environ, f"usher-{digest}", [_NAME])
     found = Path(place, _NAME)
     defined = {
@@ -50,15 +52,15 @@ def usher(environ: Mapping[str, str]) -> Path:
         from impi.cabi.library import compilation
 
         Path(made).mkdir()
-        text = Path(made).with_name("usher.c")
+        source = Path(made).with_name("usher.c")
         lines = [
             # A string of JSON is one of C, too: quotes and backslashes are escaped alike.
             f"#define {name} {json.dumps(value, ensure_ascii=False)}"
             for name, value in defined.items()
         ]
-        text.write_text("\n".join([*lines, source.read_text("utf-8")]), "utf-8")
+        source.write_text("\n".join([*lines, text]), "utf-8")
         compilation.link_shared(
-            Path(made, _NAME), _NAME, ["-O2", "-fPIC", "-w", str(text), "-ldl"]
+            Path(made, _NAME), _NAME, ["-O2", "-fPIC", "-w", str(source), "-ldl"]
         )
 
     cache.make(place, fill, [_NAME])

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from impi.cabi.tables import kept
 from impi.cabi.tables.abi import Abi
 from impi.cabi.tables.abi_tables import FOLDER, HANDLES, Function, wire_type
 from impi.cabi.text import front_stubs, language_stubs
@@ -110,7 +111,8 @@ def source(
     lines.append(f"#define IMPI_GONE {abi.constants['ERR_OTHER']}")
     lines.append(f"#define IMPI_TOOLS {abi.constants['T_ERR_NOT_INITIALIZED']}")
 
-    lines += [(FOLDER / "start.c").read_text(), *_symbols(abi, defined=before is None)]
+    lines += [kept.c_text(), (FOLDER / "start.c").read_text()]
+    lines += [*_symbols(abi, defined=before is None)]
     if before is not None:
         lines += front_stubs.prelude(abi)
 

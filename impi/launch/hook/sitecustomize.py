@@ -41,6 +41,8 @@ _handles = (
 )
 # In the order of their ends: SLEPc needs PETSc
 _ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")
+# Of a proc until it has joined: the program may clear its environment before that.
+_given = {**os.environ} if "IMPI_JOIN" in os.environ else {}
 _path = [*sys.path]  # without the program's folder, which Python adds later
 _why_not = ""  # why _load_library() failed
 
@@ -67,6 +69,9 @@ class Finder:
                 f"impi: {sys.executable} is Python {sys.version.split()[0]}, but impi needs "
                 f"{'.'.join(map(str, _OLDEST))} or later: name another Python before the program"
             )
+
+        if fullname in ("mpi4py.MPI", "impi.MPI"):
+            _give_back()
 
         if fullname == "mpi4py.MPI" and _handles:
             return _extension_spec(fullname)
@@ -329,6 +334,17 @@ def _exec_or_say_why(loader: ExtensionFileLoader, module: ModuleType) -> None:
             "span several MPI libraries; impirun --handles ABI, with the ABI that it was compiled for, gives it them",
             name=module.__name__,
         ) from None
+
+
+def _give_back() -> None:
+    """Restore what a program has cleared: without IMPI_JOIN it would be a job of its own."""
+    given = {**_given}
+    _given.clear()
+    if given and "IMPI_JOIN" not in os.environ:
+        from impi.cabi.tables.kept import is_kept
+
+        for name in filter(is_kept, given):
+            os.environ.setdefault(name, given[name])
 
 
 def _leave() -> None:

@@ -60,7 +60,13 @@ def begin() -> None:
 
 
 def tell() -> None:
-    """Tell impirun that the parent of this process has used another libmpi."""
+    """Tell impirun why the parent of this process is no part of the job.
+
+    The words come as ``sys.argv[1]``. Without them it has used another libmpi.
+    """
+    if words := sys.argv[1:]:
+        _fail(words[0].strip())
+
     try:
         title = Path(f"/proc/{os.getppid()}/exe").readlink().name
     except OSError:

@@ -17,7 +17,7 @@ from typing import Final
 
 from impi.base.errors import UsageError
 from impi.base.variables import BEHIND
-from impi.cabi.library.program_file import is_elf, loader_of
+from impi.cabi.library.program_file import is_elf, is_privileged, loader_of
 
 # Python's options that hide the hook, which needs PYTHONPATH and sitecustomize
 _HIDE: Final = "IES"
@@ -77,6 +77,12 @@ def why_unsure(argv: Sequence[str]) -> str:
         return (
             f"{static} is a static program, so a program that it has started without LD_PRELOAD may have used MPI "
             "unseen: start that one directly"
+        )
+
+    if privileged := _privileged(argv):
+        return (
+            f"{privileged} runs with another user's rights (setuid), so a program that it has started may have used "
+            "MPI unseen: start that one directly, as this user"
         )
 
     if not is_seen and not is_python(argv[0]) and _may_start_others(argv):
@@ -142,6 +148,19 @@ def _static(argv: Sequence[str]) -> str:
         given = (each for each in argv[number + 1 :] if "/" in each)
         if _is_static(word) and any(_is_executable(each) for each in given):
             return Path(word).name
+
+    return ""
+
+
+def _privileged(argv: Sequence[str]) -> str:
+    """Return the name of a setuid program that has further words; empty: none is.
+
+    Its loader brings no usher into it, and it (sudo, su) gives others no variable of the job.
+    """
+    for word in argv[:-1]:
+        path = shutil.which(word)
+        if path is not None and is_elf(path) and is_privileged(path):
+            return Path(path).name
 
     return ""
 

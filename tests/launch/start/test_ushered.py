@@ -178,6 +178,80 @@ def test_python_behind_a_script_that_clears_the_environment(run_job, script):
     right(run_job([script(f'exec env -i {sys.executable} -c "{text}"')], PAIRS[0]), 3)
 
 
+CLEARS = """
+import os, sys
+
+if "after" not in sys.argv:
+    os.environ.clear()
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+print(f"rank {comm.rank} of {comm.size}: sum {comm.allreduce(comm.rank)}")
+os.environ.clear()
+"""
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a script"])
+@pytest.mark.parametrize("when", ["at once", "after"])
+@pytest.mark.parametrize(
+    "clients", [PAIRS[0], PAIRS[1], ["pure:1", "pure:2"]], ids="+".join
+)
+def test_a_program_may_clear_its_own_environment(
+    when, clients, behind, compiled, run_job, script, tmp_path
+):
+    """No variable of the job is there when it uses MPI, or when it ends."""
+    path = tmp_path / "clears.py"
+    path.write_text(CLEARS)
+    words = [["after"], []][when == "at once"]
+    for argv in (
+        [sys.executable, str(path), *words],
+        [compiled("clears", "mpich"), *words],
+    ):
+        right(run_job([*[script('"$@"')] * behind, *argv], clients), 3)
+
+
+@pytest.fixture
+def nobody(tmp_path, monkeypatch):
+    """The words that start a program as a user who may not read impi's libraries."""
+    setpriv = shutil.which("setpriv")
+    if os.geteuid() or setpriv is None:
+        pytest.skip("another user takes root, and setpriv")
+    monkeypatch.setenv("IMPI_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir(mode=0o700)
+    return [setpriv, "--reuid", "65534", "--clear-groups"]
+
+
+@pytest.mark.parametrize("way", ["direct", "script", "shell"])
+@pytest.mark.parametrize(
+    "clients", [["mpich:2", "mpich:1"], ["pure:1", "pure:1"]], ids="+".join
+)
+def test_another_user_is_no_job_of_its_own(
+    way, clients, compiled, nobody, run_job, script
+):
+    """impi's library is in a folder of the first user, and the loader only warns."""
+    program = compiled("world", "mpich")
+    argv = {
+        "direct": [*nobody, program],
+        "script": [script('"$@" || true'), *nobody, program],
+        "shell": [*nobody, "/bin/sh", "-c", f"{program}; true"],
+    }[way]
+    failed = run_job(argv, clients)
+    assert 0 not in failed.codes[1:], failed
+    assert "cannot be read, by another user" in whole(failed), failed
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a script"])
+def test_setuid_is_no_job_of_its_own(behind, compiled, run_job, script, tmp_path):
+    if os.geteuid():
+        pytest.skip("a file of another user takes root")
+    program = shutil.copy(compiled("world", "mpich"), tmp_path / "rights")
+    os.chown(program, 65534, -1)
+    Path(program).chmod(0o4755)
+    failed = run_job([*[script('"$@"')] * behind, str(program)], ["mpich:2", "mpich:1"])
+    assert 0 not in failed.codes[1:], failed
+    assert "start a copy without that bit" in whole(failed), failed
+
+
 @pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("mpich", "pure")])
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_a_program_that_opens_libmpi(vendors, abi, opened, run_job):
