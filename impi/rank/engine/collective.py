@@ -330,7 +330,9 @@ class CollectiveOperation(Compound):
 
         # Asked in each turn: the news that another proc has refused may come at any time, and its
         # messages will never come. While all is calm, no communicator is broken or unsettled.
-        faults = None if self._alone or self.context.faults.calm else self.context.faults
+        faults = (
+            None if self._alone or self.context.faults.calm else self.context.faults
+        )
         if faults is not None and not self.done and faults.broken:
             self._abandon()
 
