@@ -214,8 +214,8 @@ static void impi_watch(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A program may clear its environment before it uses MPI. Without IMPI_JOIN it would be a job of its
-   own, and nobody would notice. */
+/* A program may clear its environment before it uses MPI. Without IMPI_JOIN it would silently be a
+   job of its own. */
 static char *impi_given[512];
 
 static void impi_keep(void)

@@ -292,7 +292,7 @@ static int why_unread(void)
 }
 
 /* The loader ignores LD_PRELOAD in a program that runs with another user's rights, or as a user who may
-   not read this library. What uses MPI there would be a job of its own, and nobody would notice. */
+   not read this library. What uses MPI there would silently be a job of its own. */
 static void refuse_unseen(const char *path)
 {
     static const char ours_is_hidden[] = " is started where impi's library " IMPI_USHER

@@ -102,6 +102,21 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
         return None
 
     listed = _names(files)
+    abi = _family(path, listed)
+    if abi is None:
+        return None
+
+    if is_privileged(path):
+        raise UsageError(
+            f"{path} runs with another user's rights (setuid), so its loader takes no library of impi: start a copy "
+            "without that bit"
+        )
+
+    return ProgramFile(abi=abi, needs=tuple(listed), files=(path, *files))
+
+
+def _family(path: str, listed: Sequence[str]) -> str | None:
+    """Return the ABI of the libraries that a program needs; None: it does not use MPI."""
 
     # A set: libraries that the program brings along may need the same libmpi.
     found = {_SONAMES[name] for name in listed if name in _SONAMES}
@@ -119,17 +134,7 @@ def program_file(path: str, environ: Mapping[str, str]) -> ProgramFile | None:
             f"{path} needs {unknown[0]}, and impi stands in for {', '.join(sorted(_SONAMES))} alone"
         )
 
-    if found and is_privileged(path):
-        raise UsageError(
-            f"{path} runs with another user's rights (setuid), so its loader takes no library of impi: start a copy "
-            "without that bit"
-        )
-
-    return (
-        ProgramFile(abi=found.pop(), needs=tuple(listed), files=(path, *files))
-        if found
-        else None
-    )
+    return found.pop() if found else None
 
 
 def is_privileged(path: str) -> bool:

@@ -41,7 +41,7 @@ _handles = (
 )
 # In the order of their ends: SLEPc needs PETSc
 _ENDING = ("slepc4py.SLEPc", "petsc4py.PETSc")
-# Of a proc until it has joined: the program may clear its environment before that.
+# A program may clear its environment, and a proc needs this to join the job.
 _given = {**os.environ} if "IMPI_JOIN" in os.environ else {}
 _path = [*sys.path]  # without the program's folder, which Python adds later
 _why_not = ""  # why _load_library() failed

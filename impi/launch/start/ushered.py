@@ -60,7 +60,7 @@ def begin() -> None:
 
 
 def tell() -> None:
-    """Tell impirun why the parent of this process is no part of the job.
+    """Tell impirun why the parent of this process is not in the job.
 
     The words come as ``sys.argv[1]``. Without them it has used another libmpi.
     """

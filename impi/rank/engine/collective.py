@@ -328,19 +328,13 @@ class CollectiveOperation(Compound):
     def advance(self) -> bool:
         """Run on while the operations of the current step are complete."""
 
-        # Asked in each turn: the news that another proc has refused may come at any time, and its
-        # messages will never come. While all is calm, no communicator is broken or unsettled.
-        faults = (
-            None if self._alone or self.context.faults.calm else self.context.faults
-        )
-        if faults is not None and not self.done and faults.broken:
-            self._abandon()
+        # Asked in each turn: the news that another proc has refused may come at any time.
+        if not (self._alone or self.context.faults.calm) and not self._goes_on():
+            return False
 
-        # One at a time in a communicator, as tags do not tell calls apart (4.25). And none begins
-        # before a refused one is settled everywhere.
+        # One at a time in a communicator, as tags do not tell calls apart (4.25).
         if not self._started and not self.done:
-            first = self._alone or self.context.under_way.collectives[0] is self
-            if not first or not (faults is None or faults.settled):
+            if not (self._alone or self.context.under_way.collectives[0] is self):
                 return False
 
             self._started = True
@@ -357,6 +351,16 @@ class CollectiveOperation(Compound):
             self._resume()
 
         return True
+
+    def _goes_on(self) -> bool:
+        """Whether it goes on, or has ended, after a refusal; False: it must not begin yet."""
+        faults = self.context.faults
+        # Messages of the others will never come.
+        if faults.broken and not self.done:
+            self._abandon()
+
+        # None begins before a refused one is settled everywhere.
+        return self._started or self.done or faults.settled
 
     @property
     def awaited(self) -> Operation | None:
