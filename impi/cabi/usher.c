@@ -1,4 +1,4 @@
-/* The usher: a small library in every process of a program that may start others, such as a script.
+/* The usher: a small library in every process of a program (a script, say) that may start others.
 
    LD_PRELOAD brings it into each process, and its constructor runs before main(). A process that is
    linked with another libmpi than ours executes itself again, with ours (impi.launch.start.ushered).
@@ -35,8 +35,9 @@ static char *kept[MOST];
 static size_t many;
 static int dropped; /* whether another libmpi was open, and was closed */
 
-/* A rank sets IMPI_PARENT when it joins the job, and its children inherit it: they are not procs. It is
-   a rank to its end, although it may clear its environment. Perl does, when it ends. */
+/* A rank sets IMPI_PARENT when it joins the job. Its children inherit the variable: it
+   says that they are not procs. The process stays a rank to its end, even if it clears its environment. Perl
+   clears it when it ends. */
 static int joined;
 static int ours(void) { return many && !joined && !getenv("IMPI_PARENT"); }
 
@@ -86,8 +87,8 @@ static int other_is_here(void)
        The list is made first, because the callback of dl_iterate_phdr() runs under the loader's lock. */
     dl_iterate_phdr(list, &found);
     for (size_t i = 0; i < found.many; i++) {
-        /* RTLD_NOLOAD counts one more reference, to be closed by the real dlclose(): the one of this
-           file would come here again. */
+        /* RTLD_NOLOAD adds a reference. The real dlclose() closes it: the dlclose() of this file
+           would come here again. */
         void *library = dlopen(found.names[i], RTLD_LAZY | RTLD_NOLOAD);
         int other = library && is_other(dlsym(library, "PMPI_Init"));
         if (library) {
@@ -110,8 +111,8 @@ static const char *value_in(char *const *rows, const char *row)
 
 static size_t octets_of(char *const *rows)
 {
-    /* For each variable name and value, what the program has given,
-       a separator and the final zero. */
+    /* For each variable: its name and value, the value that the program has given, a separator
+       and the final zero. */
     size_t octets = 0;
     for (size_t i = 0; i < many; i++) {
         const char *given = value_in(rows, kept[i]);
@@ -127,8 +128,8 @@ static size_t count(char *const *rows)
     return found;
 }
 
-/* A script that sets one of these two itself must lose neither this library nor the hook: the text
-   that the variable has to contain; NULL for all others, where the script's value stands. */
+/* The text that a variable has to contain; NULL: any, so the script's value stands. A script that
+   sets LD_PRELOAD or PYTHONPATH itself must lose neither this library nor the hook. */
 static const char *needed(const char *row)
 {
     return !strncmp(row, "LD_PRELOAD=", 11) ? IMPI_USHER : !strncmp(row, "PYTHONPATH=", 11) ? IMPI_HOOK : NULL;
@@ -245,7 +246,7 @@ void *dlopen(const char *name, int mode)
 int dlclose(void *library)
 {
     int (*real)(void *) = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
-    /* At the end of the process a libmpi that is closed now would not be found any more. */
+    /* Look now: at the end of the process, a libmpi that is closed here would not be found. */
     if (ours() && !dropped) dropped = other_is_here();
     return real(library);
 }
@@ -273,8 +274,8 @@ static int names_libmpi(const char *path)
 
 static uid_t began_as; /* the effective user of this process at its start */
 
-/* Why the next program will not be able to read this library: an errno; 0: it will. A process that has
-   changed its user may still have capabilities, and loses them with execve(). */
+/* Return the errno for which the next program cannot read this library; 0: it can. A process that
+   has changed its user may still have capabilities, and loses them with execve(). */
 static int why_unread(void)
 {
     int status = 0;
@@ -303,7 +304,7 @@ static void refuse_unseen(const char *path)
     struct stat found;
     int before = errno, unread = ours() ? why_unread() : 0;
     if (!ours()) return;
-    /* Where it is gone (a purged cache, another root), programs without MPI go on. */
+    /* If this library is gone (a purged cache, another root), programs without MPI go on. */
     if (unread && (unread == EACCES || names_libmpi(path))) why = ours_is_hidden;
     else if (!stat(path, &found) && S_ISREG(found.st_mode)
              && ((found.st_mode & S_ISUID && found.st_uid != geteuid()) || (found.st_mode & S_ISGID && found.st_gid != getegid()))
@@ -400,9 +401,9 @@ int execle(const char *path, const char *first, ...)
 
 /* The start of each process, before main(): glibc gives constructors the arguments of main().
 
-   IMPI_JOIN is set until a rank joins the job, IMPI_PARENT from then on. IMPI_USHERED has the process
-   id of a program that has begun anew: if that one still has another libmpi, a further attempt would
-   end the same way, so impirun is told. */
+   IMPI_JOIN is set until a rank joins the job, IMPI_PARENT from then on. IMPI_USHERED has the
+   process id of a program that has begun anew. If that program still has another libmpi, a further
+   attempt would end the same way, so impirun is told. */
 __attribute__((constructor)) static void arrive(int argc, char **argv, char **rows)
 {
     static char path[1 << 12];
@@ -420,7 +421,7 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
     length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length > 0 && !(asked && !strcmp(asked, number))) {
         words = alloca(((size_t)argc + 6) * sizeof *words);
-        /* -I, so that neither the hook nor the user's variables for Python act in this one. */
+        /* -I, so that neither the hook nor the user's variables for Python act in this Python. */
         words[0] = IMPI_PYTHON; words[1] = "-I"; words[2] = "-c"; words[3] = IMPI_BEGIN; words[4] = path;
         memcpy(words + 5, argv, ((size_t)argc + 1) * sizeof *argv);
         int (*real)(const char *, char *const[], char *const[]) =
@@ -429,8 +430,8 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
         if (getenv("LD_PRELOAD")) setenv("IMPI_PRELOAD", getenv("LD_PRELOAD"), 1);
         real(IMPI_PYTHON, words, without_preload(KEEPING(environ)));
     }
-    /* No new begin: execve() has failed, or the process has begun anew
-       already. impirun learns of both. */
+    /* The process does not begin anew: execve() has failed, or it has begun anew already. impirun
+       is told in both cases. */
     (void)may_end();
     end_now(1);
 }

@@ -1,9 +1,9 @@
 """``impirun``: start a whole IMPI job, or its server, one client, or a relay (IMPI 2.2).
 
 How it works: the parser's options are declared as fields of records (:mod:`impi.protocol.options`),
-so a new option needs no line here. :func:`main` reads the words, decides which of the parts is
-meant, and imports only that part: a start of impirun counts in every start of a job. The words of
-the program are cut off before argparse sees them, because argparse would take options among them
+so a new option needs no line here. :func:`main` reads the words, decides which of these to start,
+and imports only what that needs, because each job's start includes a start of impirun. It cuts off
+the program's words before argparse sees them, because argparse would take the program's options
 for its own.
 """
 
@@ -43,14 +43,14 @@ examples:
   impirun -n 2 --vendor mpich ./a : -n 2 --vendor openmpi ./b      # server and clients by one command
   impirun -n 2 --vendor mpich : -n 2 --vendor pure -host b pi.py   # one program for both; b is reached by ssh
 
-  one site after the other:
+  one command for each site:
   export IMPI_AUTH_SECRET=@$HOME/secret  # the same on all machines; or IMPI_AUTH_NONE=1 inside a closed network
   impirun -server 2                      # prints where it listens, such as 10.0.0.1:40123
   impirun -client 0 10.0.0.1:40123 -np 4 --vendor mpich pi.py
   impirun -client 1 10.0.0.1:40123 --vendor openmpi --nodes a:2,b:2 ./program --steps 100
   impirun -slurm --vendor mpich pi.py : --vendor openmpi pi.py     # in a heterogeneous job of Slurm
 
-A PROGRAM that ends in .py is run by this Python; its "from mpi4py import MPI" then spans all clients.
+A PROGRAM that ends in .py is run by impirun's Python; its mpi4py world spans all clients.
 
 environment:
 {variables}
@@ -170,8 +170,8 @@ def _chosen(args: argparse.Namespace, record: type) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for option in options_of(record):
         given = getattr(args, option.name, None)
-        # Most often a shell variable that is not set, as in --nodes "$NODES": without this the
-        # job would run, and elsewhere than the user believes.
+        # An empty value is most often an unset shell variable, as in --nodes "$NODES". Without
+        # this check the job would run, but on other machines than the user believes.
         if given == "":
             raise UsageError(
                 f"{option.title} is empty: give it {option.metavar}, or leave it out"
@@ -270,7 +270,7 @@ def _fill_descriptors() -> None:
 
 
 def _keep_modules() -> None:
-    """Hide loaded modules from the collector, and switch it on again (:mod:`.entry`)."""
+    """Exclude loaded modules from garbage collection, which :mod:`.entry` disabled; enable it."""
     gc.freeze()
     gc.enable()
 
@@ -367,7 +367,7 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
         )
 
     chosen = {**_chosen(args, ServerOptions), "count": len(lines)}
-    # A client takes a name or a network there, too, but the server listens on an address.
+    # A client's --interface may be a name or a network, but the server needs an address.
     if args.interface:
         from impi.rank.vendors.interfaces import address_of
 
@@ -386,7 +386,7 @@ def _run_parts(parser: _ImpirunParser, argv: Sequence[str]) -> int:
             lines, endpoint, {**environ, EXPORT: names} if names else environ
         )
 
-    # Variables of -x have to reach the impirun of a client on another machine first.
+    # On another machine, the variables of -x must first reach the client's impirun.
     names = ",".join(filter(None, [os.environ.get(EXPORT, ""), *exported(parts)]))
     from impi.launch.server.loop import run_server
 
@@ -412,8 +412,8 @@ def _check_part(
     """Check the words of one part.
 
     Raises:
-        UsageError: they make no client, or this machine has no library for it; the sentence names
-            the client, unless it is the only one.
+        UsageError: the words describe no valid client, or this machine lacks the client's library.
+            The message names the client, unless the job has only one.
     """
     try:
         # Nothing listens yet, so any address stands for the server's.
@@ -465,8 +465,8 @@ def _run(argv: Sequence[str] | None) -> int:
 
     argv = list(sys.argv[1:] if argv is None else argv)
     try:
-        # Before argparse, which cannot read several clients: those of -slurm
-        # stand between colons behind it.
+        # Look for -slurm before argparse runs: colons separate the clients after -slurm,
+        # and argparse cannot read several clients.
         if (at := _slurm_at(argv)) is not None:
             return _run_in_slurm(parser, argv[:at], argv[at + 1 :])
 

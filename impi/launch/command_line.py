@@ -1,8 +1,9 @@
 """Split impirun's command line: options, then a program; colons separate clients.
 
-An unknown option raises a sentence with the cure: its name here, if it is an option of MPICH's,
-Open MPI's or Intel MPI's mpiexec, or else an option that looks like it. argparse comes later and
-checks the values: it cannot read several clients, nor know the other mpiexecs.
+An unknown option raises a :class:`.UsageError` that names the cure. For an option of MPICH's, Open
+MPI's or Intel MPI's mpiexec, the cure is what to write here instead. For any other, the cure is an
+option that looks like it. argparse checks the values later: it cannot read several clients, and
+does not know those mpiexecs.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Given:
 
     @property
     def value(self) -> str:
-        """Its last value, also one after an equals sign."""
+        """The last value of the option, which may follow an equals sign."""
         word = self.words[-1]
         return word if len(self.words) > 1 else word.partition("=")[2]
 
@@ -174,7 +175,7 @@ def _cure(word: str) -> str:
 
 
 def read_parts(words: Sequence[str]) -> tuple[Part, ...]:
-    """Return the clients of a command line; one without a program has that of the next one.
+    """Return the clients of a command line; a client without a program takes the next client's.
 
     Raises:
         UsageError: a part is empty, no program follows, there are more parts than a job may have
@@ -206,7 +207,7 @@ def read_parts(words: Sequence[str]) -> tuple[Part, ...]:
             "no program was named: write it after the options of the last client"
         )
 
-    # An option that each part repeats with the same value is not a contradiction.
+    # A later part may repeat such an option of the first part with the same value.
     for number, part in enumerate(parts[1:], 1):
         for each in part.given:
             if (each.of_server or each.name in _FIRST_ONLY) and each not in parts[

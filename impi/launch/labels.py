@@ -1,8 +1,8 @@
 """Labels of output lines, ``[client:rank] text``, as ``mpiexec -l`` has them.
 
-If each proc is a process of a starter, impirun knows the rank of its output. If an mpiexec starts
-the procs, it marks their output, and the marks become labels. Hydra puts a mark before each piece
-that a proc writes, which may be less than a line, so the pieces of a rank are joined until the line
+If a starter starts the procs itself, impirun knows the rank of each output. If an mpiexec starts
+them, it marks their output, and the marks become labels. Hydra puts a mark before each piece that a
+proc writes. A piece may be less than a line, so the pieces of a rank are joined until the line
 ends.
 """
 
@@ -37,7 +37,7 @@ class Labels:
         if not data:
             return data
 
-        # A line that another rank has not ended gets a break: no label in the middle of a line.
+        # End another rank's unfinished line first, so that no label comes inside a line.
         broken = {key for key in self._open if key[1] == stream and key[0] != rank}
         self._open -= broken
         begins = (rank, stream) not in self._open

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Octets of a chunk. As a line of base64 it fits into a pipe (64 KiB), so that writing it never
 # blocks: the starter at the other end may itself be blocked in writing to this process.
 _CHUNK: Final = 1 << 15
-# Between two checks whether this job has the terminal again: no signal says so
+# Seconds between two checks for the terminal's return: no signal announces it
 _LOOK_S: Final = 1.0
 _NULL: Final = os.makedev(1, 3)
 
@@ -134,7 +134,8 @@ class Feed:
     def attach(self, sock: socket.socket, stream: Stream | None = None) -> None:
         """Send the rest of the input to ``sock``, and close it in the end.
 
-        ``stream``: inside this TLS session, whose end is said: who cuts it short is found out.
+        With ``stream``, send inside this TLS session, and announce its end, so that the receiver
+        notices if anybody cuts the input short.
         """
 
         self.close()
@@ -170,7 +171,7 @@ class Feed:
 
         self._ended = not data
         if self._sock is not None:
-            # Write in a later turn of the loop, also the end: this may be called inside _go_on.
+            # Write octets or the end in a later turn of the loop: _go_on may be our caller.
             self._watch(True)
 
     def _writable(self) -> None:

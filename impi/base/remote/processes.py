@@ -28,7 +28,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
 _STAT = 1 << 12  # more octets than /proc/PID/stat has
 _LOADS = "/proc/loadavg"  # its last field is the newest process id
-_SURE = 8  # looks, of which at least one is at all processes
+_SURE = 8  # of this many looks in a row, at least one reads the list of all processes
 _STILL_S = 1.5
 _ENDED = (b"Z", b"X")  # states of processes that have ended and are not reaped
 _LATE_S = 2.0  # TERM comes at least this long before KILL, or after half the grace
@@ -38,7 +38,7 @@ MORE_PROCESSES = (
     "'ulimit -u' shows how many processes and threads this user may have: raise that"
 )
 _LIBC = ctypes.CDLL(None, use_errno=True)
-# Asked before a handler of ours is set: under nohup it is ignored, and programs must inherit that.
+# Read before impi sets a handler: under nohup SIGHUP is ignored, and programs must inherit that.
 _HANGUP = (
     signal.SIG_IGN
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -120,7 +120,7 @@ def _settle(streams: Sequence[int], title: bytes) -> None:
     for place, descriptor in enumerate(streams):
         os.dup2(descriptor, place)
 
-    # The open ones only, by /proc: the limit of descriptors may be millions.
+    # /proc lists the open descriptors only: the limit of descriptors may be millions.
     for held in map(int, os.listdir("/proc/self/fd")):
         if held >= max(3, len(streams)):
             with contextlib.suppress(OSError):
@@ -229,8 +229,8 @@ def lives(pid: int) -> bool:
 def wants_processor(pid: int) -> bool:
     """Return whether a thread of a process runs or waits for a processor (state R)."""
     with contextlib.suppress(OSError):
-        # Each thread has a state of its own; that of the process is the
-        # first one's, which may sleep.
+        # Each thread has a state of its own. The state of the process is that of its first thread,
+        # which may sleep.
         for thread in os.listdir(f"/proc/{pid}/task"):
             if _fields(f"{pid}/task/{thread}")[:1] == [b"R"]:
                 return True
@@ -239,10 +239,10 @@ def wants_processor(pid: int) -> bool:
 
 
 class Standstill:
-    """Looks at a process of this machine: whether it stands still, or is late only.
+    """Tells whether a process of this machine stands still, or is only late.
 
-    A process that sleeps may be late, too: it may wait for one that waits for a processor. But it
-    runs for a moment now and then, and a stopped one does not.
+    A sleeping process may be late, too: it may wait for a process that waits for a processor. But a
+    late process runs for a moment now and then, and a stopped process does not.
 
     Args:
         pid: of the process, which runs at least every half second if it can.
@@ -253,7 +253,7 @@ class Standstill:
         self._turns, self._since = -1, 0.0
 
     def seen(self) -> bool:
-        """Return whether it is stopped, or has not run for some time; look several times."""
+        """Return whether it is stopped, or has not run for some time; call it several times."""
         if wants_processor(self._pid):
             return False
 
@@ -347,10 +347,11 @@ class Family:
         self._others = {
             pid: inode for pid, inode in self._others.items() if here.get(pid) == inode
         }
-        # On a busy machine most processes are others': this is what makes a second look cheap.
+        # On a busy machine most processes are not below this one. They are not read again, so a
+        # second look is cheap.
         read = _read({*more, *(here.keys() - self._others.keys())})
-        # A process is counted as another's only if its line of parents leads to a root. If a parent
-        # has ended in between, the next look decides.
+        # A process is noted in _others only if its line of parents leads to one of the roots below.
+        # If a parent has ended in between, the next look decides.
         own, children = os.getpid(), _children(read)
         children.pop(own, None)
 
@@ -428,7 +429,7 @@ def send(pids: Iterable[int], number: int) -> None:
 
 
 def wait_for_none(seconds: float, turn: Callable[[float], object]) -> dict[int, int]:
-    """Wait until no process is left below this one; return those that are after all.
+    """Wait until no process is left below this one; return the processes that are still left.
 
     Args:
         seconds: longest wait on an idle machine; it stretches on a busy one.
@@ -465,12 +466,13 @@ def end(
     """
 
     begin = time.monotonic()
-    # Those that `first` have not ended by then get their TERM late, and time to act on it.
+    # Processes that `first` have not ended by then get TERM from here, with time to act on it.
     all_at = begin + grace_s - min(_LATE_S, grace_s / 2)
     asking, told = set(first), set(asked)
     alive = descendants()
 
-    # Groups outlive the processes seen: a member that forks and ends between two walks leaves one.
+    # A group may outlive the processes that a walk has seen: a member may fork and end between two
+    # walks, and its child stays in the group.
     groups = set(alive.values())
     while alive and time.monotonic() < begin + grace_s:
         if asking.isdisjoint(alive) or time.monotonic() > all_at:
@@ -490,8 +492,8 @@ def end(
         groups = _kill_groups(groups | set(alive.values()))
 
         send(alive, signal.SIGKILL)
-        # Processes that KILL has not ended by now will not end, and the asker waits for the last
-        # line.
+        # Processes that KILL has not ended by now will not end. The program that asked for this end
+        # waits for the starter's last line.
         if time.monotonic() > give_up:
             break
 
@@ -510,8 +512,8 @@ def _kill_groups(groups: set[int]) -> set[int]:
         Groups that still existed. A group vanishes when the status of its last member is taken.
     """
     there = set()
-    # Never the own group, nor 0, which means just that one. And killpg(1) is
-    # kill(-1): every process.
+    # Never kill the group of this process, nor group 0, which means the same group. And killpg(1)
+    # is kill(-1): every process.
     for group in groups - {os.getpgrp(), 0, 1}:
         try:
             os.killpg(group, signal.SIGKILL)

@@ -1,19 +1,21 @@
-"""The waits of a job that hangs: a graph made of the ranks' MPI calls and open items on the wire.
+"""The wait-for graph of a job that hangs, from the MPI calls of ranks and open items on the wire.
 
-:class:`Moment` holds what logs and wire say at the time at which the lab looked at the ranks.
-:class:`Waits` finds each rank's current call; of a call like Waitall it takes the unfinished parts.
-It derives edges from the calls. An edge says that one rank cannot go on before another has acted:
+The lab looks at the ranks once, and :class:`Moment` holds what logs and wire show at that time.
+:class:`Waits` finds the current call of each rank. If a call such as Waitall completes requests, it
+takes the calls that began the unfinished requests. From these calls it derives the edges of the
+graph. An edge says that one rank cannot go on before another rank has acted:
 
 * a receive waits for its message, and a synchronous send for its SYNCACK;
-* a collective waits for members that have not called it, or for messages inside it, which the
-  case's plan lists;
+* a collective waits for members that have not called it, or for its own messages, which the plan of
+  the case lists;
 * a rank inside MPI may wait for credit.
 
-If the other rank itself waits for nothing, it is at fault, and ``claim`` says for what. With
-``due`` it owes the action in any case: a PROTOACK depends on no receive (IMPI 3.6).
+If the other rank waits for nothing itself, it is at fault, and ``claim`` names the fault. If an
+edge is ``due``, the other rank owes the action even while it waits itself. An example is a
+PROTOACK, which depends on no receive (IMPI 3.6).
 
 :mod:`.hang` follows the edges to a root and makes a sentence; the hang report lists them all.
-Invariant: calls after the moment of the look are left out, so that all ranks show one moment.
+Invariant: calls that began after the look are left out, so that all ranks are seen at one moment.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ _TAGS: Final = {
     "allreduce": (Tag.REDUCE, Tag.BCAST),
     "mpi_finalize": (Tag.BARRIER,),
 }
-# Tags of the barrier of MPI_Comm_free (IMPI 4.5), which MPI_Finalize completes at the latest.
+# Tags of the barrier in MPI_Comm_free (IMPI 4.5). MPI_Finalize completes it at the latest.
 _FREED: Final = (Tag.BARRIER, Tag.FREE)
-# only their root lacks something: one message from each rank or master
+# In these operations only the root waits for messages: one from each rank or master
 _TO_ROOT: Final = ("gather", "reduce")
 
 
@@ -52,15 +54,15 @@ class Wait:
     """Rank ``waiter`` waits for ``thing`` from rank ``on``, or for that rank as a whole."""
 
     # The edge: ``waiter`` cannot go on before ``on`` has acted. Both are ranks
-    # of MPI_COMM_WORLD, also where the call belongs to another communicator.
+    # of MPI_COMM_WORLD, even if the call belongs to another communicator.
     waiter: int
     on: int
     thing: str
     claim: str = ""  # the fault of ``on``, if it waits for nothing itself
     # ``on`` is in an MPI call, so it owes the action even while it waits itself
     due: bool = False
-    why: str = ""  # in which call
-    # The awaited message seems to have come, but the rank does not take it
+    why: str = ""  # the call in which ``waiter`` waits
+    # The awaited message seems to have come, but ``waiter`` does not take it
     here: bool = False
 
 
@@ -83,8 +85,8 @@ class Moment:
         # set side by side. Without a look all that was logged counts.
         self.roster = facts.roster
         at = facts.seen.look.at if facts.seen.look is not None else float("inf")
-        # Ranks act on after the look, and ending the cell makes more of them
-        # fail: that explains no hang.
+        # Ranks go on after the look, and more of them fail when the lab ends
+        # the cell. These later acts do not explain the hang.
         self._seen = {
             r.rank: _as_of(facts.rank(r.rank), at) for r in facts.roster.ranks
         }
@@ -123,8 +125,8 @@ class Moment:
     def unmatched(self) -> list[Sent]:
         """Messages of MPI_COMM_WORLD on the wire that no rank's own log has received."""
 
-        # Number 0 is the context of MPI_COMM_WORLD for point-to-point (IMPI 3.3).
-        # A log tells the names of other communicators, which no header carries.
+        # Context id 0 is that of MPI_COMM_WORLD for point-to-point (IMPI 3.3).
+        # Other communicators are left out: logs give their names, headers do not.
         found: list[Sent] = []
 
         world = [m for m in self.messages if m.cid == WORLD]
@@ -138,8 +140,8 @@ class Moment:
 
     def parts(self, rank: int, call: Call) -> list[Call]:
         """Return the call itself, or the unfinished calls whose requests it waits for."""
-        # A completing call waits for many requests. Each of them has an
-        # edge of its own, so a Waitall may hang by several ranks at once.
+        # A completing call may wait for many requests. Each request has an
+        # edge of its own, so a Waitall may wait for several ranks at once.
         if not call.parts:
             return [call]
 

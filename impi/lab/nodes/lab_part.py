@@ -1,7 +1,8 @@
-"""A part of a lab: nodes of it that serve a cell with fewer clients, by the cell's names.
+"""A part of a lab: some of its nodes, which run a cell with fewer clients under the cell's names.
 
-:class:`LabPart` is a :class:`~.interface.Lab`. The rest of the lab, a :class:`SharedLab`, stands
-idle meanwhile: only the nodes of the part are captured and swept. A lab runs one cell at a time.
+:class:`LabPart` is a :class:`~.interface.Lab`. It belongs to a whole lab, a :class:`SharedLab`,
+which runs one cell at a time. The other nodes of the whole lab stand idle meanwhile: only the nodes
+of the part are captured and swept.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ class SharedLab(Lab, Protocol):
         """Return a node under another name."""
 
     def network_among(self, nodes: Mapping[str, NodeAccess]) -> Network:
-        """Return the network of these nodes, by the names of a part."""
+        """Return the network of these nodes, under the names that a part gives them."""
 
     def software_of(
         self, access: Access, server: Node, clients: Sequence[Sequence[Node]]
@@ -31,25 +32,25 @@ class SharedLab(Lab, Protocol):
         """Return image ids and package versions of these nodes, for the records."""
 
     def begin_capture(self, only: Collection[str] = ...) -> None:
-        """As a lab; ``only``: on these nodes."""
+        """Do as any lab does, but on the nodes ``only`` alone, if given."""
 
     def end_capture(self, only: Collection[str] = ...) -> list[Capture]:
-        """As a lab; ``only``: of these nodes."""
+        """Do as any lab does, but for the nodes ``only`` alone, if given."""
 
     def residue(
         self, known: Collection[str] = ..., only: Collection[str] = ...
     ) -> list[str]:
-        """As a lab; ``only``: on these nodes."""
+        """Do as any lab does, but on the nodes ``only`` alone, if given."""
 
 
 class LabPart:
-    """A :class:`~.interface.Lab` of some nodes of another; closing it closes nothing.
+    """A :class:`~.interface.Lab` made of some nodes of another lab, which it never closes.
 
     Args:
-        whole: the lab.
-        vendors, topology: of the cell.
-        nodes: the lab's nodes by the cell's names for them, with the server.
-        left: findings of earlier cells by the lab's own names, of all its parts together.
+        whole: the lab that the nodes belong to.
+        vendors, topology: those of the cell.
+        nodes: the whole lab's name of each node, by the cell's name of it; the server, too.
+        left: residue of earlier cells in all parts of the lab, under the whole lab's node names.
     """
 
     server: Node
@@ -90,7 +91,7 @@ class LabPart:
         )
 
     def residue(self, known: Collection[str] = ()) -> list[str]:
-        # ``known`` has the names of a part. A node has other names in other parts.
+        # Lines in ``known`` use this part's node names; another part may name a node differently.
         found = self._whole.residue(self._left, self._names.values())
         self._left.update(line for line in found if ": file " in line)
         names = {node: name for name, node in self._names.items()}

@@ -1,12 +1,12 @@
-"""The rule by which cells share labs: a lab with more nodes than a cell needs can serve it, too.
+"""The rule by which cells share labs: a cell may run in a lab that has more nodes than it needs.
 
 :func:`share` gives each cell a :class:`Place`: the vendors and topology of a lab, and the nodes of
-it that the cell uses. A lab's number of procs does not matter. A cell takes the lab of its own
-vendors and topology in three cases:
+that lab which the cell uses. The number of procs of a lab does not matter. In three cases a cell
+runs in a lab of exactly its own vendors and topology:
 
-* The cell damages the network or a node, and its remains could harm other cells.
+* The cell damages the network or a node, and traces of the damage could harm other cells.
 * A client has several nodes, which find each other by host names that cannot change.
-* The cell needs other nodes: by IPv6, with compiled programs, or of a remote party.
+* The cell needs nodes of another kind: with IPv6, with compiled programs, or of a remote party.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Final
 from impi.lab.nodes import Topology, is_remote, node_names
 from impi.lab.plan.cell import Cell
 
-# Settings of a variant that change links, ways or nodes. A second address (source) does no harm: it
-# is taken away again, or the cell ends in an error of the lab.
+# Settings of a variant that change links, routes or nodes. The setting ``source`` adds an address
+# and is harmless: the address is removed again, or the cell ends in an error of the lab.
 _CHANGES: Final = frozenset(("fault", "ip", "net", "reach"))
 _SEVERAL_NODES: Final = 2
 
@@ -33,7 +33,7 @@ class Place:
     kind: tuple[tuple[str, ...], str]
     vendors: tuple[str, ...]
     topology: Topology
-    # The lab's nodes by the cell's names for them; empty: the lab is the cell's own.
+    # Pairs of the cell's and the lab's name of a node; empty: a lab of the cell's own kind.
     nodes: tuple[tuple[str, str], ...] = ()
 
 
@@ -47,7 +47,8 @@ def share(cells: Sequence[Cell], *, parts: bool = True) -> Mapping[str, Place]:
 
     Args:
         cells: of one run.
-        parts: whether cells can use a part of a lab; if not, each has a lab of its own kind.
+        parts: whether cells can use a part of a lab. If not, the lab of each cell has exactly the
+            vendors and topology of the cell.
     """
 
     places = {cell.id: own_place(cell) for cell in cells}
@@ -63,7 +64,7 @@ def share(cells: Sequence[Cell], *, parts: bool = True) -> Mapping[str, Place]:
         elif _serves(cell):
             hosts[place] = hosts.get(place, 0) + cell.roster.size
 
-    # Those with most clients first: they fit the fewest labs, and their labs fit the others.
+    # Cells with the most clients come first: they fit the fewest labs, and their labs fit the rest.
     for (vendors, _), group in sorted(
         moving.items(), key=lambda item: (-item[0][1], -len(item[1]))
     ):
@@ -106,7 +107,7 @@ def _moves(cell: Cell) -> bool:
 
 
 def _nodes(host: Place, vendors: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the lab's nodes that stand for one node of each vendor; empty: it lacks some."""
+    """Return the server and one node of the lab for each vendor; empty if the lab lacks a node."""
     free = [
         (vendor, name)
         for vendor, names in zip(

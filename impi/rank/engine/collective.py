@@ -110,7 +110,7 @@ class _ElementCodec:
         )
 
     def decode(self, data: Octets, *, external: bool) -> Any:
-        """Return a value in these octets, if their form is native, or a new one."""
+        """Return a value that lies in these octets, if their form is native; else a new value."""
 
         # The octets are this message's own, so the value may lie in them.
         if not external and self._is_dense:
@@ -143,7 +143,7 @@ class _ElementCodec:
         return self._empty(len(like))
 
     def size_of(self, like: Sized) -> int:
-        """Return the octets of as many elements."""
+        """Return how many octets as many elements have."""
         return len(like) * self.datatype.size
 
     def _empty(self, count: int) -> Any:
@@ -210,7 +210,7 @@ class _ResultPlace:
     def __init__(self, place: memoryview) -> None:
         self.place = place
         self.brought: LocalOperation | Taken | None = None
-        """The operation that has put a value as long as the result there."""
+        """The operation that has put a value into the place; the value has the result's length."""
         self.value: Any = None
         """The value that :attr:`brought` has put there."""
 
@@ -263,12 +263,13 @@ class CollectiveOperation(Compound):
         context: of the communicator.
         algorithm: its steps.
         codec: how its values travel.
-        finish: called with the returned value at once; its own return value is :attr:`result`.
+        finish: called at once with the value that the algorithm returns. What ``finish`` returns is
+            :attr:`result`.
         alone: no other collective has these tags, so this one need not wait for its turn.
-        blocking: the caller waits for it at once, so that its receives may stand.
+        blocking: the caller waits for it at once, so it may use standing receives.
         place: the memory where ``finish`` would copy the octets of the whole result, in native
-            form. A value that is the result, and as long, may arrive there; ``finish`` is not
-            called then.
+            form. A value may arrive there if it is the whole result and has the same length. Then
+            ``finish`` is not called.
     """
 
     @creation
@@ -326,7 +327,7 @@ class CollectiveOperation(Compound):
                 engine.turns.track(self)
 
     def advance(self) -> bool:
-        """Run on while the operations of the current step are complete."""
+        """Resume the algorithm as long as all operations of its current step are complete."""
 
         # Asked in each turn: the news that another proc has refused may come at any time.
         if not (self._alone or self.context.faults.calm) and not self._goes_on():
@@ -340,7 +341,7 @@ class CollectiveOperation(Compound):
             self._started = True
             self._resume()
 
-        # The messages of a step that begins may be here already: then it ends in the same turn.
+        # The messages of a new step may be here already: then the step ends in the same turn.
         while not self.done:
             for operation in self._waiting:  # a loop, as this is asked in each turn
                 if not (
@@ -359,7 +360,7 @@ class CollectiveOperation(Compound):
         if faults.broken and not self.done:
             self._abandon()
 
-        # None begins before a refused one is settled everywhere.
+        # No collective begins before a refused one is settled at all procs.
         return self._started or self.done or faults.settled
 
     @property
@@ -375,7 +376,8 @@ class CollectiveOperation(Compound):
         return found
 
     def _resume(self) -> None:
-        # The wait raises: the current driver of the engine need not have started this.
+        # A failure is kept here, and the wait for this operation raises it: the caller that drives
+        # the engine now need not have started this operation.
         try:
             self._step()
         except StopIteration as stop:
@@ -456,17 +458,18 @@ class CollectiveOperation(Compound):
                 self._post(receive)
 
     def _take(self, step: Recv) -> bool:
-        """Wait for a message as long as nothing else is under way; whether it is here."""
+        """Wait for a message while nothing else is under way; return whether it is here."""
 
         standing = self._engine.collective_receive(self.context, step.source)
 
         faults, landing = self.context.faults, self._landing
         try:
             room = None if landing is None else landing.room(step)
-            # Given up once another proc has refused a call: then its message may never come.
+            # The wait is given up once another proc has refused a call: then the message may never
+            # come.
             standing.receive_until(step.tag, room, lambda: not faults.calm)
         finally:
-            # It keeps no memory of a message
+            # The standing receive must not keep the memory of a message
             taken, standing.taken = standing.taken, None
             if taken is not None:
                 landed = landing is not None and landing.take_message(step, taken)
@@ -487,8 +490,8 @@ class CollectiveOperation(Compound):
         )
 
     def _post(self, step: Recv) -> None:
-        # In memory of its own: only a standing receive and a local phase know the place of the
-        # result.
+        # The message arrives in memory of its own: only a standing receive and a local phase know
+        # the place of the result.
         target = OctetTarget()
         operation = self._engine.receive(
             self.context, step.source, step.tag, target, collective=True

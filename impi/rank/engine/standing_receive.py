@@ -4,12 +4,13 @@ How it works: :meth:`StandingReceive.receive` waits in
 :meth:`impi.rank.engine.channels.channels.Channels.wait_on`, and hands itself down with each read.
 The reader of the channel (:meth:`impi.protocol.transfer.inbound.Inbound.short_reader`) calls
 :meth:`StandingReceive.take` with each whole short message, in place of
-:meth:`impi.rank.engine.matchers.Matching.deliver`. For a longer one the first header is enough:
-:meth:`StandingReceive.claim` gives it its place, and the rest is read directly to there.
+:meth:`impi.rank.engine.matchers.Matching.deliver`. For a longer message the first header is enough:
+:meth:`StandingReceive.claim` gives the message its place. The rest is read directly into that
+place.
 
-It saves the object of a receive, its way through the matcher and a turn of the engine. MPI's order
-holds, because it stands only while nothing is posted and nothing is unmatched: then it is the
-oldest receive, and no message is older.
+A standing receive saves the object of a receive, the way through the matcher and a turn of the
+engine. MPI's order holds, because the receive stands only while no receive is posted and no message
+is unmatched. Then it is the oldest receive, and no message is older.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Filled(Protocol):
 
 
 class Taken:
-    """A message that a standing receive has taken; an operation like any other for its rest."""
+    """A message that a standing receive has taken; it is an operation until its rest is here."""
 
     __slots__ = ("_incoming", "cancelled", "done", "octets", "tag")
 
@@ -65,8 +66,8 @@ class StandingReceive:
         transfer: its transfer machine.
         deliver: takes other messages that come meanwhile.
         context: the communicator.
-        source: rank of the sender there.
-        host: whose channel its messages come by.
+        source: rank of the sender in that communicator.
+        host: the host whose channel brings the sender's messages.
         collective: whether the messages are those of collectives.
     """
 
@@ -116,7 +117,7 @@ class StandingReceive:
 
     @checked_entry
     def receive_octets(self, tag: int, status: Filled | None) -> memoryview | None:
-        """:meth:`receive` a message of any length into new memory; None: see there."""
+        """Receive a message of any length into new memory; None: :meth:`receive` gives False."""
         with self.threads.lock:
             taken = self._await(tag, None, None)
             return (
@@ -141,8 +142,9 @@ class StandingReceive:
     ) -> None:
         """Wait for the next message with ``tag`` until ``given_up()``; put it in place.
 
-        ``place`` None: into new memory, whatever its length. Afterwards :attr:`taken` is the
-        message, perhaps not done; or None, where :meth:`receive` would return False.
+        If ``place`` is None, a message of any length goes into new memory. Afterwards
+        :attr:`taken` is the message, which need not be done yet. It is None where :meth:`receive`
+        would return False.
         """
         with self.threads.lock:
             self._await(tag, place, given_up)
@@ -175,8 +177,8 @@ class StandingReceive:
                 ):
                     break
 
-                # An event was here, so the next one is likely to be near. After a wait in vain the
-                # next one blocks at once, and for longer.
+                # After an event the next event is likely to be near. After a wait in vain the next
+                # wait blocks at once, and for longer.
                 if moved:
                     spin_s, sleep_s = turns.patience.spin_s, turns.longest_s
                 else:
@@ -196,10 +198,10 @@ class StandingReceive:
     def take(
         self, world: int, cid: int, tag: int, count: int, octets: memoryview
     ) -> bool:
-        """Put the awaited message into its place; others go where they go without this receive."""
+        """Put the awaited message into its place; deliver each other message as usual."""
 
-        # Called for each message of the channel while this receive stands. Those of others must
-        # reach their receives all the same, else their senders would wait for us.
+        # Called for each message of the channel while this receive stands. Messages for other
+        # receives must reach them all the same, else the senders would wait for us.
         nbytes = len(octets)
         if not self._is_it(world, cid, tag, nbytes):
             return self._deliver(world, cid, tag, count, octets)
@@ -237,9 +239,9 @@ class StandingReceive:
         return True
 
     def _is_it(self, world: int, cid: int, tag: int, nbytes: int) -> bool:
-        """Whether a message is the awaited one, and fits; what follows it is another one."""
+        """Whether a message is the awaited one, and fits; no later message is the awaited one."""
         # A message that is too long is left to the matchers: there the error of class ERR_TRUNCATE
-        # is made, with the length. It is awaited no more, as the next one must not overtake it.
+        # is made, with the length. Nothing is awaited then: the next message must not overtake it.
         if self._awaited != (world, cid) or self._tag not in (tag, ANY_TAG):
             return False
 

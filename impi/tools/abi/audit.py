@@ -1,8 +1,11 @@
-"""One library held against the ABI by its files: nothing of it is run, only its compiler.
+"""The audit of one library's files against the ABI. Only its compiler runs, no code of the library.
 
-The items, with the places of MPI 5.0 that demand them: the library and its name (20.2.1), its
-functions with both names in one file (15.2, 20.2.1), what programs need that its wrapper links
-(20.2.1), and what its header says: status, types, handles, constants (20.3, A.1).
+These are the items, with the sections of MPI 5.0 that demand them:
+
+* the file of the library and its soname (20.2.1);
+* the MPI_ and PMPI_ names of all functions, in one file (15.2, 20.2.1);
+* the libraries that a program needs if the wrapper has linked it (20.2.1);
+* the values in the header: version, status, types, handles and constants (20.3, A.1).
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ ITEMS: Final = (
 )
 """All items, in the order in which they are shown."""
 _OF_HEADER: Final = ITEMS[5:]
-_SHOWN: Final = 4  # names that a detail lists
+_SHOWN: Final = 4  # the most names that one detail lists
 # Libraries of the system and of compilers, which a program without MPI may need, too.
 _OF_SYSTEM: Final = re.compile(
     r"(lib(c|m|dl|pthread|rt|util|gcc_s|atomic|[atu]san|ubsan|quadmath|imf|svml|irng|intlc|irc)|ld[\w-]*|ld64)\.so[.\d]*"
@@ -50,9 +53,9 @@ int main(int argc, char **argv)
 
 
 def audit(library: Library, folder: Path) -> tuple[Audited, Compiler | None]:
-    """Return what is found in the files of a library, and its compiler for the ABI.
+    """Return the findings about a library's files, and its compiler wrapper for the ABI, if any.
 
-    ``folder`` is for what is compiled.
+    The programs of the audit are written and compiled in ``folder``.
     """
 
     if library.file is None:
@@ -177,7 +180,7 @@ def _links(library: Library, compiler: Compiler | None, folder: Path) -> Finding
         name for name in ElfFile(program).needed if not _OF_SYSTEM.fullmatch(name)
     ]
 
-    # By name without number: the soname is an item of its own.
+    # Names are compared without version numbers, because the soname is an item of its own.
     stems = [name.partition(".so")[0] for name in needed]
     if stems == [demands.STEM.removesuffix(".so")]:
         return Finding(
@@ -196,7 +199,7 @@ def _links(library: Library, compiler: Compiler | None, folder: Path) -> Finding
 
 
 def _no_compiler(compiler: Compiler, folder: Path) -> str:
-    """Return why a wrapper compiles nothing at all; empty: it does, without MPI."""
+    """Return why a compiler fails even on a file without MPI; empty if it compiles that file."""
 
     source = folder / "nothing.c"
     source.write_text("int nothing;\n", "utf-8")
@@ -206,7 +209,7 @@ def _no_compiler(compiler: Compiler, folder: Path) -> str:
 
 
 def last_line(text: str) -> str:
-    """Return the line of a compiler that says what is wrong."""
+    """Return the line of a compiler's output that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [
         line
