@@ -191,17 +191,23 @@ class Groups(dict[int, int]):
 
 def _fields(pid: int | str) -> list[bytes]:
     """Return the fields of a process or thread from its state on (proc(5)); empty: it is gone."""
-    # As octets: a process's name is chosen by its user, in any encoding, with spaces and
-    # parentheses. By bare system calls: open() makes seven more, and these files are read often.
+    # A process's name is chosen by its user, with spaces and parentheses.
+    return _octets_of(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _octets_of(path: str) -> bytes:
+    """Return the octets of a small file of the kernel; empty: it cannot be read."""
+    # Octets, because names of processes have any encoding. By bare system calls: open() makes seven
+    # more, and these files are read often.
     try:
-        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+        file = os.open(path, os.O_RDONLY)
     except OSError:
-        return []
+        return b""
 
     try:
-        return os.read(file, _STAT).rpartition(b")")[2].split()
+        return os.read(file, _STAT)
     except OSError:
-        return []
+        return b""
     finally:
         os.close(file)
 
@@ -367,11 +373,7 @@ class Family:
 
 def _newest() -> bytes:
     """Return the id of the process or thread that has begun last; empty: it is not known."""
-    try:
-        with open(_LOADS, "rb") as file:
-            return file.read().split()[-1]
-    except (OSError, IndexError):
-        return b""
+    return b"".join(_octets_of(_LOADS).split()[-1:])
 
 
 def _read(pids: Iterable[int]) -> dict[int, list[bytes]]:
