@@ -65,6 +65,7 @@ class LabPart:
         left: set[str],
     ) -> None:
         self._whole, self._names, self._left = whole, dict(nodes), left
+        self._shown = {node: name for name, node in nodes.items()}
         self.captures, self.unseen = whole.captures, whole.unseen
         self.access = _access(whole.access, vendors, topology, nodes)
         made = {name: whole.renamed(node, name) for name, node in nodes.items()}
@@ -79,28 +80,25 @@ class LabPart:
         self._whole.begin_capture(self._names.values())
 
     def end_capture(self) -> list[Capture]:
-        names = {node: name for name, node in self._names.items()}
         captures = self._whole.end_capture(self._names.values())
-        return [replace(each, node=names[each.node]) for each in captures]
+        return [replace(each, node=self._shown[each.node]) for each in captures]
 
     def stacks(self, pids: Mapping[str, Sequence[int]]) -> Stacks:
-        names = {node: name for name, node in self._names.items()}
         found = self._whole.stacks({self._names[n]: mine for n, mine in pids.items()})
-        return replace(
-            found, frames={names[node]: each for node, each in found.frames.items()}
-        )
+        frames = {self._shown[node]: each for node, each in found.frames.items()}
+
+        return replace(found, frames=frames)
 
     def residue(self, known: Collection[str] = ()) -> list[str]:
         # Lines in ``known`` use this part's node names; another part may name a node differently.
         found = self._whole.residue(self._left, self._names.values())
         self._left.update(line for line in found if ": file " in line)
-        names = {node: name for name, node in self._names.items()}
         lines = [line.partition(": ") for line in found]
 
         return [
             line
             for node, _, text in lines
-            if (line := f"{names[node]}: {text}") not in known
+            if (line := f"{self._shown[node]}: {text}") not in known
         ]
 
     def hold(self) -> None:

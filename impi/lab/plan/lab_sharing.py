@@ -55,18 +55,18 @@ def share(cells: Sequence[Cell], *, parts: bool = True) -> Mapping[str, Place]:
     if not parts:
         return places
 
-    moving: dict[tuple[tuple[str, ...], int], list[Cell]] = {}
+    moving: dict[tuple[str, ...], list[Cell]] = {}
     hosts: dict[Place, int] = {}
     for cell in cells:
         place = places[cell.id]
         if _moves(cell):
-            moving.setdefault((cell.vendors, len(cell.vendors)), []).append(cell)
+            moving.setdefault(cell.vendors, []).append(cell)
         elif _serves(cell):
             hosts[place] = hosts.get(place, 0) + cell.roster.size
 
     # Cells with the most clients come first: they fit the fewest labs, and their labs fit the rest.
-    for (vendors, _), group in sorted(
-        moving.items(), key=lambda item: (-item[0][1], -len(item[1]))
+    for vendors, group in sorted(
+        moving.items(), key=lambda item: (-len(item[0]), -len(item[1]))
     ):
         fitting = [host for host in hosts if _nodes(host, vendors)]
         if fitting:

@@ -5,9 +5,9 @@ gives the groups, longest first, to worker threads. A worker without a group tak
 longest one that is under way. There is one worker more than cells may run at once: it opens a lab
 while the others' cells run. A worker has at most one lab (``_Bench``), which it keeps for a further
 group of the same kind. It runs the group's cells in it one after another with
-:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: a
-fixed number, or up to the first that passes. :func:`combine` makes one verdict of them. ``began``
-and ``done`` report to the caller (``impilab run``), which writes results and shows progress.
+:func:`.execute.run_cell`, and judges each attempt. A cell may have several attempts: a fixed
+number, or up to the first that passes. :func:`combine` makes one verdict of them. ``began`` and
+``done`` report to the caller (``impilab run``), which writes results and shows progress.
 
 Invariants: at most ``jobs`` cells run at once, and two only if their procs fit the cores, because
 MPI libraries spin while they wait; callbacks come from one thread at a time; a lab with a non-pass
