@@ -13,3 +13,13 @@ static int impi_is_kept(const char *row)
     return 0;
 }
 
+#define IMPI_MOST_KEPT 512
+static char *impi_rows[IMPI_MOST_KEPT];
+static size_t impi_many;
+
+static void impi_keep(char *const *rows)
+{
+    for (; rows && *rows && impi_many < IMPI_MOST_KEPT; rows++) {
+        if (impi_is_kept(*rows)) impi_rows[impi_many++] = strdup(*rows);
+    }
+}

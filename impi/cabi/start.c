@@ -216,22 +216,12 @@ static void impi_watch(void)
 
 /* A program may clear its environment before it uses MPI. Without IMPI_JOIN it would silently be a
    job of its own. */
-static char *impi_given[512];
-
-static void impi_keep(void)
-{
-    size_t many = 0;
-    for (char **row = environ; *row && many < sizeof impi_given / sizeof *impi_given; row++) {
-        if (impi_is_kept(*row)) impi_given[many++] = strdup(*row);
-    }
-}
-
 static void impi_give_back(void)
 {
-    for (size_t i = 0; i < sizeof impi_given / sizeof *impi_given && impi_given[i]; i++) {
-        char *value = strchr(impi_given[i], '=');
+    for (size_t i = 0; i < impi_many; i++) {
+        char *value = strchr(impi_rows[i], '=');
         *value++ = 0;
-        setenv(impi_given[i], value, 0);
+        setenv(impi_rows[i], value, 0);
     }
 }
 
@@ -349,7 +339,7 @@ static void impi_join(void)
 
 __attribute__((constructor)) static void impi_loaded(void)
 {
-    if (getenv("IMPI_JOIN")) impi_keep();
+    if (getenv("IMPI_JOIN")) impi_keep(environ);
     on_exit(impi_unfinished, NULL);
 }
 

@@ -28,18 +28,16 @@
 
 extern char **environ;
 
-#define MOST 512        /* most variables that are kept, and most libraries that are examined */
+#define MOST 512        /* most libraries that are examined */
 #define WORDS_MOST 4096 /* most arguments of execl() and its like */
 
-static char *kept[MOST];
-static size_t many;
 static int dropped; /* whether another libmpi was open, and was closed */
 
-/* A rank sets IMPI_PARENT when it joins the job. Its children inherit the variable: it
-   says that they are not procs. The process stays a rank to its end, even if it clears its environment. Perl
-   clears it when it ends. */
+/* A rank sets IMPI_PARENT when it joins the job. Its children inherit the variable: it says that they
+   are not procs. The process stays a rank to its end, even if it clears its environment. Perl clears
+   it when it ends. */
 static int joined;
-static int ours(void) { return many && !joined && !getenv("IMPI_PARENT"); }
+static int ours(void) { return impi_many && !joined && !getenv("IMPI_PARENT"); }
 
 int setenv(const char *name, const char *value, int over)
 {
@@ -114,9 +112,9 @@ static size_t octets_of(char *const *rows)
     /* For each variable: its name and value, the value that the program has given, a separator
        and the final zero. */
     size_t octets = 0;
-    for (size_t i = 0; i < many; i++) {
-        const char *given = value_in(rows, kept[i]);
-        octets += strlen(kept[i]) + (given ? strlen(given) : 0) + 2;
+    for (size_t i = 0; i < impi_many; i++) {
+        const char *given = value_in(rows, impi_rows[i]);
+        octets += strlen(impi_rows[i]) + (given ? strlen(given) : 0) + 2;
     }
     return octets;
 }
@@ -142,25 +140,25 @@ static char **filled(char **out, char *text, char *const *rows)
        needed; then all that is missing. */
     for (char *const *row = rows; row && *row; row++) {
         size_t i = 0;
-        while (i < many && (!needed(kept[i]) || strncmp(*row, kept[i], 11))) i++;
-        if (i == many || strstr(*row, needed(kept[i]))) out[at++] = *row;
+        while (i < impi_many && (!needed(impi_rows[i]) || strncmp(*row, impi_rows[i], 11))) i++;
+        if (i == impi_many || strstr(*row, needed(impi_rows[i]))) out[at++] = *row;
     }
-    for (size_t i = 0; i < many; i++) {
-        const char *given = value_in(rows, kept[i]), *must = needed(kept[i]);
+    for (size_t i = 0; i < impi_many; i++) {
+        const char *given = value_in(rows, impi_rows[i]), *must = needed(impi_rows[i]);
         if (given && (!must || strstr(given, must))) continue;
         out[at++] = text;
         /* In LD_PRELOAD the user's tools come before ours, so that they see MPI calls first. In
            PYTHONPATH the hook comes first: Python takes the first sitecustomize. */
-        int tools = given && *given && !strncmp(kept[i], "LD_PRELOAD=", 11);
-        text += 1 + (tools ? sprintf(text, "LD_PRELOAD=%s:%s", given, kept[i] + 11)
-                     : given && *given ? sprintf(text, "%s:%s", kept[i], given) : sprintf(text, "%s", kept[i]));
+        int tools = given && *given && !strncmp(impi_rows[i], "LD_PRELOAD=", 11);
+        text += 1 + (tools ? sprintf(text, "LD_PRELOAD=%s:%s", given, impi_rows[i] + 11)
+                     : given && *given ? sprintf(text, "%s:%s", impi_rows[i], given) : sprintf(text, "%s", impi_rows[i]));
     }
     out[at] = NULL;
     return out;
 }
 
 #define KEEPING(rows) \
-    (ours() ? filled(alloca((count(rows) + many + 1) * sizeof(char *)), alloca(octets_of(rows) + 1), (rows)) \
+    (ours() ? filled(alloca((count(rows) + impi_many + 1) * sizeof(char *)), alloca(octets_of(rows) + 1), (rows)) \
             : (char **)(rows))
 
 /* impirun's Python gets no LD_PRELOAD: a profiler there would bring another libmpi into it. */
@@ -412,7 +410,7 @@ __attribute__((constructor)) static void arrive(int argc, char **argv, char **ro
     ssize_t length;
     if (!getenv("IMPI_JOIN") || getenv("IMPI_PARENT")) return;
     began_as = geteuid();
-    for (; rows && *rows && many < MOST; rows++) if (impi_is_kept(*rows)) kept[many++] = strdup(*rows);
+    impi_keep(rows);
     /* A program of impicc is linked with ours. It must begin anew if it lacks the variables that
        keep ours and the client's own library apart (impi.cabi.library.vendor_library). */
     void *init = dlsym(RTLD_DEFAULT, "PMPI_Init");

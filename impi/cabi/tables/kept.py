@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import Final
 
 KEPT: Final = (
-    *("IMPI_", "PMI", "OMPI_", "OPAL_", "PRTE_", "MPI4PY_", "MPIR_CVAR_", "MPICH_"),
-    *(
-        "HYDRA_",
-        "FI_",
-        "UCX_",
-        "HOME=",
-        "PATH=",
-        "TMPDIR=",
-        "LD_PRELOAD=",
-        "PYTHONPATH=",
-    ),
+    "IMPI_",
+    "PMI",
+    "OMPI_",
+    "OPAL_",
+    "PRTE_",
+    "MPI4PY_",
+    "MPIR_CVAR_",
+    "MPICH_",
+    "HYDRA_",
+    "FI_",
+    "UCX_",
+    "HOME=",
+    "PATH=",
+    "TMPDIR=",
+    "LD_PRELOAD=",
+    "PYTHONPATH=",
 )
 """Beginnings of rows ``NAME=VALUE`` of the job, of process managers and of MPI libraries.
 
@@ -26,7 +31,7 @@ HOME and TMPDIR lead to the cache, and PATH to programs by name.
 
 
 def c_text() -> str:
-    """Return the C text of these beginnings, and of the function that compares a row with them."""
+    """Return the C text of these beginnings, and of the functions that keep such rows."""
     rows = ", ".join(json.dumps(each) for each in KEPT)
     text = Path(__file__).absolute().parent.parent.joinpath("kept.c").read_text("utf-8")
 

@@ -112,7 +112,7 @@ def source(
     lines.append(f"#define IMPI_TOOLS {abi.constants['T_ERR_NOT_INITIALIZED']}")
 
     lines += [kept.c_text(), (FOLDER / "start.c").read_text()]
-    lines += [*_symbols(abi, defined=before is None)]
+    lines += _symbols(abi, defined=before is None)
     if before is not None:
         lines += front_stubs.prelude(abi)
 
