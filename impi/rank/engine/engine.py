@@ -567,13 +567,9 @@ class Engine:
 
     @entry
     def match_probed(self, context: Context, arrival: Arrival) -> None:
-        """Match a point-to-point message that a caller took off the library's queue."""
+        """Match a message that a caller took off the library's queue."""
         # A matched probe cannot be undone, so whatever was probed has to pass the matcher.
-        source = context.shadow.peers[arrival.source]
-        message = TakenMessage(
-            source, arrival.tag // 2, arrival.nbytes, 0, arrival, None, False
-        )
-        self.matching.arrived(context, False, message)
+        self.matching.match_local(context, arrival)
 
     # ---- hosts, and the end ------------------------------------------------------------
 

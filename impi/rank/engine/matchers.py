@@ -190,22 +190,28 @@ class Matching:
                 break
 
             any_came = True
-            # One shadow serves both context ids, so the lowest bit of the native tag tells them
-            # apart: 2 * tag, plus 1 for collectives.
-            source = shadow.peers[arrival.source]
-            tag, collective = divmod(arrival.tag, 2)
-            if arrival.octets is not None and self._handed_over(
-                context, collective, source, tag, arrival.octets
-            ):
-                continue
-
-            self.arrived(
-                context,
-                bool(collective),
-                TakenMessage(source, tag, arrival.nbytes, 0, arrival, None, False),
-            )
+            self.match_local(context, arrival)
 
         return any_came
+
+    @any_thread
+    def match_local(self, context: Context, arrival: Arrival) -> None:
+        """Match a message that was taken off the library's queue, or keep it."""
+
+        # One shadow serves both context ids, so the lowest bit of the native tag tells them apart:
+        # 2 * tag, plus 1 for collectives.
+        source = context.shadow.peers[arrival.source]
+        tag, collective = divmod(arrival.tag, 2)
+        if arrival.octets is not None and self._handed_over(
+            context, collective, source, tag, arrival.octets
+        ):
+            return
+
+        self.arrived(
+            context,
+            bool(collective),
+            TakenMessage(source, tag, arrival.nbytes, 0, arrival, None, False),
+        )
 
     def _handed_over(
         self,

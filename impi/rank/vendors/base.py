@@ -137,6 +137,8 @@ class NativeComm(Protocol):
     """An ``mpi4py.MPI.Intracomm``."""
     byte: Any
     """The library's MPI_BYTE."""
+    any_tag: int
+    """The library's MPI_ANY_TAG."""
     failure: type[Exception]
     """The exception class of the library's calls."""
     counter: Counter

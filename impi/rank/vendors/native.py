@@ -426,12 +426,21 @@ class _NativeComm:
     """A communicator of the library for direct calls; see
     :class:`impi.rank.vendors.base.NativeComm`."""
 
-    __slots__ = ("byte", "comm", "counter", "failure", "multiple", "overruns")
+    __slots__ = (
+        "any_tag",
+        "byte",
+        "comm",
+        "counter",
+        "failure",
+        "multiple",
+        "overruns",
+    )
 
     def __init__(self, library: _Library, comm: Any) -> None:
         self.counter = library
         self.comm = comm
         self.byte = library.byte
+        self.any_tag: int = library.mpi.ANY_TAG
         self.failure: type[Exception] = library.mpi.Exception
         self.overruns = library.overruns
         self.multiple = library.multiple

@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from impi.protocol.semantics.constants import ANY_TAG
 from impi.protocol.semantics.errors import error
 from impi.rank.api.p2p.routes import QueuedRoute, Route, check_tag
 from impi.rank.api.p2p.status import Status
@@ -39,7 +40,11 @@ def library_route(
 
 
 class LibraryRoute(QueuedRoute):
-    """Isend and Irecv of the library; leaves unusual datatypes and wildcards to the engine."""
+    """Isend and Irecv of the library; leaves unusual datatypes and any source to the engine.
+
+    A receive of any tag takes a matched probe of the library. The library's own wildcard would take
+    the engine's messages between the same procs as well: their native tags are odd.
+    """
 
     def __init__(
         self, engine: Engine, context: Context, native: NativeComm, rank: int
@@ -51,6 +56,7 @@ class LibraryRoute(QueuedRoute):
         self._failure = native.failure
         self._local = context.shadow.rank_of[rank]
         self._isend, self._irecv = native.comm.Isend, native.comm.Irecv
+        self._improbe, self._any_tag = native.comm.Improbe, native.any_tag
         self._wait = waiter(engine, native.failure)
         self._start = starter(engine, context)
         self._posted_line, self._unexpected_line = context.matchers[0].lines()
@@ -80,19 +86,22 @@ class LibraryRoute(QueuedRoute):
         return None
 
     def receive(self, spec: BufferSpec, tag: int, status: Status | None) -> None:
-        """Call the library's Irecv and wait, unless an older receive or message is ours."""
+        """Receive by the library and wait, unless an older receive or message is ours."""
 
         if (
             self._posted_line
             or self._unexpected_line
             or type(tag) is not int
-            or not 0 <= tag <= self._tag_ub
+            or not (0 <= tag <= self._tag_ub or tag == ANY_TAG)
         ):
             return super().receive(spec, tag, status)
 
         data = read(spec, NATIVE, readonly=False)
         if type(data) is not tuple or len(data[0]) > INT_MAX:
             return self._await(data, tag, status)
+
+        if tag == ANY_TAG:
+            return self._receive_probed(data, tag, status)
 
         return self._receive(data, tag, status)
 
@@ -131,33 +140,21 @@ class LibraryRoute(QueuedRoute):
 
         return None
 
+    def _receive_probed(self, data: Plain, tag: int, status: Status | None) -> None:
+        """Receive a message that a matched probe has found; its length is known first."""
 
-class ProbingRoute(LibraryRoute):
-    """Route for a library that writes beyond short buffers: a matched probe tells the length first.
-
-    Open MPI 5.0 does, with a long message; the probe costs a call of the library more.
-    """
-
-    def __init__(
-        self, engine: Engine, context: Context, native: NativeComm, rank: int
-    ) -> None:
-        super().__init__(engine, context, native, rank)
-        self._improbe = native.comm.Improbe
-
-    def _receive(self, data: Plain, tag: int, status: Status | None) -> None:
         octets = data[0]
         theirs = self._native.status()  # of this call alone: other threads receive, too
 
-        message = self._found(tag + tag, theirs)
+        native_tag = self._any_tag if tag == ANY_TAG else tag + tag
+        message = self._found(native_tag, theirs)
         if message is None:
             return self._await(data, tag, status)
 
         nbytes: int = theirs.Get_elements(self._byte)
         if nbytes > len(octets):
             # The engine's receive raises with the length of the message.
-            self._engine.match_probed(
-                self._context, self._native.arrival(message, theirs)
-            )
+            self._hand_over(message, theirs)
             return self._await(data, tag, status)
 
         place = [octets, nbytes, self._byte]
@@ -167,19 +164,29 @@ class ProbingRoute(LibraryRoute):
             raise self._native.translated(found) from None
 
         if status is not None:
-            status.fill(source=self._rank, tag=tag, nbytes=nbytes)
+            status.fill(source=self._rank, tag=theirs.tag >> 1, nbytes=nbytes)
 
         return None
 
-    def _found(self, native_tag: int, theirs: object) -> Any:
+    def _found(self, native_tag: int, theirs: Any) -> Any:
         """Probe until the message is here; None: it is in the engine's queue, or takes long."""
 
         improbe, local = self._improbe, self._local
         posted, unexpected = self._posted_line, self._unexpected_line
 
+        def look() -> Any:
+            message = improbe(local, native_tag, theirs)
+            if message is None or not theirs.tag & 1:
+                return message
+
+            # Any tag has found a message of the engine's own.
+            self._hand_over(message, theirs)
+
+            return None
+
         def ask() -> object:
             for _ in self._engine.turns.asks:
-                message = improbe(local, native_tag, theirs)
+                message = look()
                 if message is not None:
                     return message
 
@@ -197,10 +204,23 @@ class ProbingRoute(LibraryRoute):
         def ready() -> bool:
             if (
                 not (posted or unexpected)
-                and (message := improbe(local, native_tag, theirs)) is not None
+                and (message := look()) is not None
             ):
                 found.append(message)
 
             return bool(posted or unexpected or found)
 
         return found[0] if self._engine.turns.ask(ready) and found else None
+
+    def _hand_over(self, message: Any, theirs: Any) -> None:
+        self._engine.match_probed(self._context, self._native.arrival(message, theirs))
+
+
+class ProbingRoute(LibraryRoute):
+    """Route for a library that writes beyond short buffers: a matched probe tells the length first.
+
+    Open MPI 5.0 does, with a long message; the probe costs a call of the library more.
+    """
+
+    def _receive(self, data: Plain, tag: int, status: Status | None) -> None:
+        self._receive_probed(data, tag, status)

@@ -201,7 +201,11 @@ def _read_plain_array(
     if count is None:
         return None if nbytes % size else (octets, nbytes // size, typ)
 
-    return (octets[: count * size], count, typ) if 0 <= count * size <= nbytes else None
+    wanted = count * size
+    if wanted == nbytes:
+        return octets, count, typ
+
+    return (octets[:wanted], count, typ) if 0 <= wanted < nbytes else None
 
 
 def _read_list(spec: Any) -> tuple[Any, int | None, Datatype | None]:
