@@ -169,7 +169,7 @@ def counts_page() -> str:
     for clients, rows in tomllib.loads(_text(COSTS)).items():
         lines += [
             "",
-            f"## Clients {clients.replace('+', ' and ')}",
+            f"## Client{'s' * ('+' in clients)} {clients.replace('+', ' and ')}",
             "",
             "| operation | Python calls | system calls | packets | page faults |",
             "| --- | --- | --- | --- | --- |",

@@ -110,10 +110,10 @@ class MemoryComm:
         return queue.popleft() if queue else None
 
     def take(self, source: int, tag: int) -> _Arrival | None:
-        """The oldest message of a source with a tag."""
+        """The oldest message of a source with a tag, or with any (-1)."""
         queue = self._queues.get((self._me, self.cid), deque())
         for arrival in tuple(queue):
-            if (arrival.source, arrival.tag) == (source, tag):
+            if arrival.source == source and tag in (arrival.tag, -1):
                 queue.remove(arrival)
                 return arrival
         return None

@@ -65,6 +65,7 @@ class MemoryLibrary:
     """
 
     byte = BYTE
+    any_tag = -1
     failure = LibraryError
     multiple = True
 

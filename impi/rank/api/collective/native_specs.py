@@ -66,7 +66,7 @@ class NativeSpecs:
                 theirs = self._types.get(datatype._state)
                 if theirs is not None:
                     return [buf, theirs] if length == 2 else [buf, count, theirs]
-        elif kind in _ARRAYS:
+        elif kind in _ARRAYS or _is_array(kind):
             if spec.dtype.char in _CODES:
                 return spec
         elif spec is None or spec is IN_PLACE:
@@ -137,8 +137,7 @@ class NativeSpecs:
             return known
 
         state = read_buffer(spec, readonly=True).datatype._state
-        if loaded() and kind is np.ndarray:
-            _ARRAYS.add(np.ndarray)
+        if _is_array(kind):
             self._discovered[spec.dtype] = state
 
         return state
@@ -220,14 +219,22 @@ _SIZES: Final[dict[object, int]] = {
 }
 
 
+def _is_array(kind: type) -> bool:
+    """Tell whether a class is numpy's array; from then on :data:`_ARRAYS` has it."""
+
+    if not loaded() or kind is not np.ndarray:
+        return False
+
+    _ARRAYS.add(kind)
+
+    return True
+
+
 def _nbytes(buf: Any) -> int:
     """Return the octets of contiguous memory; -1: not contiguous, or no memory."""
 
-    if type(buf) in _ARRAYS:
+    if type(buf) in _ARRAYS or _is_array(type(buf)):
         return buf.nbytes  # type: ignore[no-any-return]  # the library refuses gaps
-
-    if loaded() and type(buf) is np.ndarray:
-        _ARRAYS.add(np.ndarray)
 
     try:
         view = memoryview(buf)

@@ -15,7 +15,7 @@ drives everything else of this proc.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from impi.protocol.semantics.constants import ANY_TAG
 from impi.protocol.semantics.errors import error
@@ -29,6 +29,8 @@ from impi.rank.vendors.base import INT_MAX, NativeComm
 
 if TYPE_CHECKING:
     from impi.rank.api.types.specs import BufferSpec
+
+_ONCE: Final = range(1)
 
 
 def library_route(
@@ -174,27 +176,23 @@ class LibraryRoute(QueuedRoute):
         improbe, local = self._improbe, self._local
         posted, unexpected = self._posted_line, self._unexpected_line
 
-        def look() -> Any:
-            message = improbe(local, native_tag, theirs)
-            if message is None or not theirs.tag & 1:
-                return message
+        def look(times: range) -> Any:
+            for _ in times:
+                message = improbe(local, native_tag, theirs)
+                if message is None:
+                    continue
 
-            # Any tag has found a message of the engine's own.
-            self._hand_over(message, theirs)
-
-            return None
-
-        def ask() -> object:
-            for _ in self._engine.turns.asks:
-                message = look()
-                if message is not None:
+                if not theirs.tag & 1:
                     return message
+
+                # Any tag has found a message of the engine's own.
+                self._hand_over(message, theirs)
 
             return None
 
         # The first polls are one entry: another thread's turn could take the message off the
         # library between test and probe.
-        if (message := self._start(ask)) is not None:
+        if (message := self._start(look, self._engine.turns.asks)) is not None:
             return message
 
         found: list[Any] = []
@@ -202,10 +200,7 @@ class LibraryRoute(QueuedRoute):
         # Another thread's turn may drain the message meanwhile. Then the engine's queue has it, and
         # the caller receives it there.
         def ready() -> bool:
-            if (
-                not (posted or unexpected)
-                and (message := look()) is not None
-            ):
+            if not (posted or unexpected) and (message := look(_ONCE)) is not None:
                 found.append(message)
 
             return bool(posted or unexpected or found)

@@ -18,6 +18,7 @@ from impi.protocol.job import LONG8_VERSION
 from impi.protocol.semantics.constants import ERROR_CLASSES
 from impi.protocol.semantics.errors import MPIException
 from impi.rank.api import runtime
+from impi.rank.api.collective import native_specs
 from impi.rank.api.collective.client_local import ClientLocal
 from impi.rank.api.collective.operation_table import (
     ALLGATHER,
@@ -263,3 +264,15 @@ def test_a_collective_is_made_at_its_first_call(own_engines: threading.local) ->
         return made[1] - made[0]
 
     assert run(own_engines, program, [2]) == [{BARRIER}] * 2
+
+
+def test_the_first_array_of_a_job_goes_as_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(native_specs, "_ARRAYS", set())
+    native: Any = SimpleNamespace(byte="MPI_BYTE", constant=lambda name: name)
+    specs = native_specs.NativeSpecs(native, 2)
+    array = np.zeros(2)
+
+    assert specs.each(array, False) is array
+    assert specs.each(array, True) is array

@@ -30,6 +30,7 @@ from impi.rank.api.p2p.route_table import CLOSED, Routes
 from impi.rank.api.p2p.routes import ChannelRoute, NullRoute, QueuedRoute, Route
 from impi.rank.api.p2p.status import Status
 from impi.rank.api.types.datatypes import BYTE, DOUBLE, INT
+from impi.rank.engine.channels.payload import OctetSource, OctetTarget
 from impi.rank.engine.context import Context
 from impi.rank.engine.engine import Engine
 
@@ -154,10 +155,56 @@ def test_an_older_receive_and_an_older_message_come_first(
     run(own_engines, kind, program)
 
 
+@pytest.mark.parametrize("kind", ["library", "probing"])
+def test_any_tag_is_one_of_the_program(own_engines: threading.local, kind: str) -> None:
+    """Messages of collectives lie in the same queue of the library."""
+
+    def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
+        if engine.rank == 0:
+            inside = OctetSource(b"inner")
+            engine.send(context, 1, 5, inside, collective=True)
+            to[1].send(b"first", 5)
+            engine.send(context, 1, 6, inside, collective=True)
+            to[1].send(b"other", 6)
+            return
+        room, status = bytearray(5), Status()
+        for octets, tag in ((b"first", 5), (b"other", 6)):
+            by[0].receive(room, ANY_TAG, status)
+            assert (bytes(room), status.tag) == (octets, tag)
+        for tag in (6, 5):
+            target = OctetTarget()
+            receive = engine.receive(context, 0, tag, target, collective=True)
+            engine.turns.wait_for(receive)
+            assert target.data == b"inner"
+
+    run(own_engines, kind, program)
+
+
+@pytest.mark.parametrize("kind", ["library", "probing"])
+def test_any_tag_takes_the_way_of_the_library(
+    own_engines: threading.local, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise AssertionError("the engine's queue was asked")
+
+    monkeypatch.setattr(QueuedRoute, "receive", refuse)
+
+    def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
+        if engine.rank == 0:
+            to[1].send(np.arange(3.0), 9)
+        else:
+            into = np.zeros(3)
+            by[0].receive(into, ANY_TAG, None)
+            assert into.tolist() == [0.0, 1.0, 2.0]
+
+    run(own_engines, kind, program)
+
+
+@pytest.mark.parametrize("tag", [1, ANY_TAG], ids=["its tag", "any tag"])
 @pytest.mark.parametrize("nbytes", [9, 3000], ids=["short", "long"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_truncated_message_spoils_nothing(
-    own_engines: threading.local, kind: str, nbytes: int
+    own_engines: threading.local, kind: str, nbytes: int, tag: int
 ) -> None:
     def program(engine: Engine, context: Context, to: Routes, by: Routes) -> None:
         if engine.rank == 0:
@@ -166,12 +213,12 @@ def test_a_truncated_message_spoils_nothing(
             return
         memory = bytearray(b"-" * 16)
         assert (
-            error_class(lambda: by[0].receive(memoryview(memory)[:8], 1, Status()))
+            error_class(lambda: by[0].receive(memoryview(memory)[:8], tag, Status()))
             == "ERR_TRUNCATE"
         )
         assert memory[8:] == b"-" * 8
         after = bytearray(4)
-        by[0].receive(after, 1, None)
+        by[0].receive(after, tag, None)
         assert after == b"next"
 
     run(own_engines, kind, program)
@@ -281,7 +328,7 @@ moves = st.lists(
         st.sampled_from([0, 1, 8, 1024, 3000]),  # octets
         st.integers(0, 1),  # tag
         st.booleans(),  # whether its send waits
-        st.sampled_from(["receive", "post", "any", "probe"]),
+        st.sampled_from(["receive", "post", "any", "any tag", "probe"]),
     ),
     max_size=12,
 )
@@ -327,8 +374,10 @@ def _exchange(
         if how == "post":
             posted.append((route.post(room, tag), room, number, nbytes))
         else:
-            route.receive(room, tag, None)
+            status = Status()
+            route.receive(room, ANY_TAG if how == "any tag" else tag, status)
             assert room == bytes([number]) * nbytes
+            assert (status.source, status.tag) == (0, tag)
     for request, room, number, nbytes in posted:
         request.Wait()
         assert room == bytes([number]) * nbytes
