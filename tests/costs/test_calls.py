@@ -15,10 +15,8 @@ HERE = Path(__file__).parent
 TABLE = tomllib.loads((HERE / "costs.toml").read_text())
 KINDS = ("Python calls", "system calls", "packets", "page faults")
 """The columns of the table, in this order."""
-LONG = " 1048576"
-"""Messages of several packets: TCP decides how many reads bring them."""
-SPARE = 0.5
-"""The allowance for more reads there."""
+READS = {" 65536": 0.25, " 1048576": 0.5}
+"""The allowance for long messages: TCP decides how many reads bring them."""
 AMONG_FOUR = 0.25
 """The same with two procs a client: who comes first decides which way a message takes."""
 STALE = 0.9
@@ -58,7 +56,8 @@ def least(
 
 def spare(clients: str, name: str) -> float:
     """Share of a number that time may add to it."""
-    return max(SPARE * (LONG in name), AMONG_FOUR * (":2" in clients))
+    reads = [share for size, share in READS.items() if size in name]
+    return max(*reads, AMONG_FOUR * (":2" in clients), 0.0)
 
 
 def dearer(

@@ -25,6 +25,7 @@ from impi.protocol.transfer.channel import Channel, host_name
 from impi.protocol.transfer.hosts import Hosts
 from impi.protocol.transfer.message import Arrived, Cancelled, Incoming
 from impi.protocol.transfer.path import Path
+from impi.protocol.transfer.reader import WHOLE
 from impi.protocol.wire.packets import (
     HEADER_SIZE,
     SHORT_HEADER,
@@ -64,8 +65,6 @@ _AFTER_FINI: Final = frozenset(
 # Octets of the longest message that any machine could hold; pk_msglen can say more.
 _LONGEST: Final = (1 << 63) - 1
 
-# Most octets of a short message that waits in the read-ahead buffer until all of it is there.
-_PARTLY: Final = 4096
 _unpack_short: Final = SHORT_HEADER.unpack_from
 
 
@@ -155,7 +154,7 @@ class Inbound:
         )
         # Waiting here for a longer rest would copy it once more: :meth:`parse` lets it be read
         # directly to its place.
-        partly = min(limit, _PARTLY)
+        partly = min(limit, WHOLE)
 
         def read(nbytes: int, deliver: Deliver = usual) -> bool:
             between = reader.body is None
@@ -193,7 +192,7 @@ class Inbound:
                 stop = begin + length
                 if stop > end:
                     if length <= partly:
-                        # This piece is small: its rest may come after it, to be copied once
+                        # The rest comes after it, and all is copied once
                         break
                     return False
                 if not deliver(path.rank, cid, tag, count, ahead[begin:stop]):

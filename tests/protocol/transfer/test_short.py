@@ -11,6 +11,7 @@ from transfer_world import LIMIT, ShortWorld, drain, feed, make_job
 
 from impi.base.errors import LocalProtocolError, PeerError
 from impi.protocol.transfer import Transfer
+from impi.protocol.transfer.reader import WHOLE
 from impi.protocol.wire.packets import (
     HEADER_SIZE,
     SHORT_HEADER,
@@ -210,12 +211,12 @@ def test_a_short_message_that_is_waited_for_is_no_event():
     assert world.received == [(1, bytearray(b"abc"), 3)] and world.short == 1
 
 
-@pytest.mark.parametrize(("nbytes", "waits"), [(4096, True), (4097, False)])
+@pytest.mark.parametrize(("nbytes", "waits"), [(WHOLE, True), (WHOLE + 1, False)])
 def test_the_rest_of_a_larger_message_goes_directly_to_its_place(nbytes, waits):
-    """4096 octets wait in the read-ahead buffer, to be copied once; more become an event."""
-    job = make_job([[1], [1]], maxdatalen=8192)
+    """64 KiB wait in the read-ahead buffer, to be copied once; more become an event."""
+    job = make_job([[1], [1]], maxdatalen=2 * WHOLE)
     machine = Transfer(job, 0)
-    data = bytes(range(256)) * 17
+    data = bytes(range(256)) * (WHOLE // 256 + 1)
     taken = []
     take = machine.short_reader(
         1, lambda *found: taken.append(bytes(found[4])) is None, _nobody
@@ -238,7 +239,7 @@ def test_the_rest_of_a_larger_message_goes_directly_to_its_place(nbytes, waits):
     assert place == data[:nbytes] and not taken
 
 
-@pytest.mark.parametrize("excess", [-(HEADER_SIZE - 1), 1 << 16])
+@pytest.mark.parametrize("excess", [-(HEADER_SIZE - 1), 2 * WHOLE])
 def test_octets_that_cannot_have_been_read_are_not_noted(excess):
     job = make_job([[1], [1]], maxdatalen=LIMIT, ackmark=3, hiwater=3)
     machine = Transfer(job, 0)
