@@ -393,9 +393,9 @@ class CollectiveOperation(Compound):
 
             self._end(None, failure)
             if not self._alone:
-                self.context.faults.abandon(
-                    getattr(self._algorithm, "__name__", "a collective"), failure
-                )
+                # A function inside an algorithm may be private.
+                name = getattr(self._algorithm, "__name__", "a collective")
+                self.context.faults.abandon(name.lstrip("_"), failure)
 
     def _step(self) -> None:
         """Hand over the received values and start the operations of the next step."""

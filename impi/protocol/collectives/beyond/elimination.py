@@ -106,11 +106,22 @@ def reduce_to_all(
 
     # Halves would go there and back, two hops; whole values cross in one.
     if len(vertices) == 2 and _elements(reduction).nbytes(value) <= threshold:
-        return (yield from _swap(vertices, vertex, value, reduction, fresh=fresh))
+        return _allreduce_by_swap(vertices, vertex, value, reduction, fresh=fresh)
 
+    return _allreduce_by_halves(
+        vertices, vertex, _Held(value, fresh), reduction, threshold
+    )
+
+
+def _allreduce_by_halves(
+    vertices: tuple[int, ...],
+    vertex: int,
+    held: _Held[V],
+    reduction: Reduction[V],
+    threshold: int,
+) -> Algorithm[V]:
     # The way back undoes the halvings in reverse order: after each meeting its members hold again
     # all that they held together before it.
-    held = _Held(value, fresh)
     rounds = yield from _reduce(vertices, vertex, held, reduction, threshold)
 
     elements = _elements(reduction)
@@ -122,7 +133,7 @@ def reduce_to_all(
     return held.value
 
 
-def _swap(
+def _allreduce_by_swap(
     vertices: tuple[int, ...],
     vertex: int,
     own: V,

@@ -77,16 +77,29 @@ def allreduce_by_elimination(
 ) -> Algorithm[V]:
     """Every process returns the same reduction of all values; see :func:`reduce_by_elimination`."""
 
-    # Without a local phase the caller's own value goes across, and stays as it is (not `fresh`).
-    if not layout.has_company(rank):
-        # A maxlinear of 0: the team's star or tree is not used, only who stands in for whom.
-        vertices = across(layout, 0, 0).members
-        return (
-            yield from reduce_to_all(
-                vertices, vertices.index(rank), value, reduction, threshold=threshold
-            )
+    if layout.has_company(rank):
+        return _allreduce_in_phases(
+            layout, rank, value, reduction, threshold=threshold, native=native
         )
 
+    # Without a local phase the caller's own value goes across, and stays as it is (not `fresh`). A
+    # maxlinear of 0: the team's star or tree is not used, only who stands in for whom.
+    vertices = across(layout, 0, 0).members
+
+    return reduce_to_all(
+        vertices, vertices.index(rank), value, reduction, threshold=threshold
+    )
+
+
+def _allreduce_in_phases(
+    layout: Layout,
+    rank: int,
+    value: V,
+    reduction: Reduction[V],
+    *,
+    threshold: int,
+    native: bool,
+) -> Algorithm[V]:
     native = native and reduction.library is not None
     # Three phases: to the stand-in of the client, among all stand-ins, and back into the client.
     local = yield from _reduce_in_client(

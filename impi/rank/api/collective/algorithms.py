@@ -216,7 +216,10 @@ class Within:
     ) -> Algorithm[list[Octets]]:
         """IMPI 4.19."""
         if self._rule("allgather", nbytes) is not None:
-            native = self._sized(packing.size_of(range(self.size))) is not None
+            native = (
+                self._native
+                and self._sized(packing.size_of(range(self.size))) is not None
+            )
             return collectives.allgather_by_exchange(
                 self.layout, self.rank, piece, packing, native=native
             )

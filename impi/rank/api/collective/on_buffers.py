@@ -47,6 +47,8 @@ OVER: Final = Request()
 class BufferOperations:
     """A method for each operation; ValueError or TypeError: bad buffer, ERR_ROOT: bad root."""
 
+    _state: Any
+
     if TYPE_CHECKING:
 
         def _live(self) -> Context: ...
@@ -172,11 +174,12 @@ class BufferOperations:
     def _allgather(self, sendbuf: BufferSpec, recvbuf: BufferSpec) -> Start:
         do = self._algorithms
         into = kept_buffer(recvbuf, readonly=False, blocks=do.peers)
-        mine = self._contribution(sendbuf, lambda: into.block(do.rank))
-        finish = _placer(into, do.external, skip=self._own(sendbuf))
+        in_place = self._in_place(sendbuf)
+        mine = into.block(do.rank) if in_place else kept_buffer(sendbuf, readonly=True)
+        finish = _placer(into, do.external, skip=do.rank if in_place else None)
 
         def start(blocking: bool = False) -> Request:
-            piece = _octets(mine, do.external)
+            piece = marshalling.packed(mine, do.external)
             algorithm = do.allgather(piece, Fixed(len(piece)), len(piece))
             return self._begin(
                 algorithm,
@@ -453,7 +456,9 @@ class BufferOperations:
         if place is not None and length is not None and len(place) != length:
             place = None
 
-        context, engine = self._live(), runtime.engine()
+        # A communicator that is not live raises here, with a sentence.
+        engine, state = runtime.engine(), self._state
+        context = (state and state.context) or self._live()
         operation = CollectiveOperation(
             engine,
             context,
@@ -500,9 +505,13 @@ class BufferOperations:
         return message
 
     def _operand(self, sendbuf: BufferSpec, into: UserBuffer | None) -> UserBuffer:
-        message = self._contribution(sendbuf, lambda: into)
+        if not self._in_place(sendbuf):
+            message = kept_buffer(sendbuf, readonly=True)
+        elif into is not None:
+            message = into
+        else:
+            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
 
-        assert message is not None, "each member of a reduction contributes"
         if into is not None:
             _check_alike(message, into, message.count, into.count)
 
@@ -548,7 +557,15 @@ def snapshots(
     message: UserBuffer | UserBlocks, into: Any, n: int, external: bool | None = None
 ) -> list[Octets]:
     """Return the first ``n`` blocks as octets, unaffected by writes to ``into``."""
-    return [marshalling.snapshot(message.block(r), into, external) for r in range(n)]
+    row = marshalling.in_a_row(message, n, external)
+    if row is None:
+        return [
+            marshalling.snapshot(message.block(r), into, external) for r in range(n)
+        ]
+
+    row, size = marshalling.unaffected(row, message, into), len(row) // n
+
+    return [row[r * size : (r + 1) * size] for r in range(n)]
 
 
 def _as_one_buffer(into: UserBuffer, blocks: int) -> UserBuffer | None:
@@ -582,6 +599,17 @@ def place(
     skip: int | None = None,
 ) -> None:
     """Unpack pieces into the blocks of a buffer; None leaves its block unchanged."""
-    for index, piece in enumerate(pieces or ()):
-        if index != skip and piece is not None:
+    pieces = pieces or ()
+    row = marshalling.in_a_row(into, len(pieces), external)
+    size = len(row) // len(pieces) if row else 0
+
+    for index, piece in enumerate(pieces):
+        if index == skip or piece is None:
+            continue
+
+        # A piece that is too long is for unpack(), which raises.
+        if row is not None and len(piece) <= size:
+            at = index * size
+            row[at : at + len(piece)] = piece
+        else:
             marshalling.unpack(into.block(index), piece, external)

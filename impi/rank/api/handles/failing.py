@@ -162,8 +162,8 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
     def collective_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         context = self._context
         # `begun` tells whether the operation has begun when the failure comes: a call that has sent
-        # nothing can be refused. After Finalize there are no procs to tell.
-        faults: Any = None if context is None or runtime.finalized() else context.faults
+        # nothing can be refused.
+        faults: Any = None if context is None else context.faults
         begun = 0 if faults is None else faults.begun
         try:
             if guard.check is not None:
@@ -177,10 +177,11 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
             runtime.fail(failure)
         except Exception as failure:
             known = failure if isinstance(failure, MPIException) else None
-            # Fatal errors end the job, which tells the others.
+            # Fatal errors end the job, which tells the others. After Finalize there are none.
             if (
                 faults is not None
                 and faults.begun == begun
+                and not runtime.finalized()
                 and not (known and self._owner.errhandler._is_fatal())
             ):
                 faults.refuse(_called(), failure)

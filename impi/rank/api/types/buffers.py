@@ -82,8 +82,8 @@ class UserBuffer:
         offset = self.offset + index * self.count * extent
         return UserBuffer(self.view, offset, self.count, self.datatype, self.discovered)
 
-    def octets(self) -> memoryview | None:
-        """Return the elements in memory; None: not one predefined value without gaps."""
+    def octets(self, blocks: int = 1) -> memoryview | None:
+        """Return ``blocks`` blocks in memory; None: not one predefined value without gaps."""
 
         # The common types are found here: short collectives ask for each block.
         size = _SIZES.get(self.datatype._state)
@@ -93,7 +93,7 @@ class UserBuffer:
             if not typemap.name or len(typemap.runs) != 1 or size != typemap.extent:
                 return None
 
-        return self.view[self.offset : self.offset + self.count * size]
+        return self.view[self.offset : self.offset + blocks * self.count * size]
 
 
 @record

@@ -8,7 +8,7 @@ from typing import Any, Final
 from impi.base.records import replaced
 from impi.protocol.semantics.values.datatype import TypeMap
 from impi.rank.api import runtime
-from impi.rank.api.types.buffers import Plain, UserBuffer, plain_types
+from impi.rank.api.types.buffers import Plain, UserBlocks, UserBuffer, plain_types
 from impi.rank.api.types.memory import overlap
 from impi.rank.engine.channels.payload import (
     BufferSource,
@@ -127,13 +127,32 @@ def snapshot(
     message: UserBuffer, into: UserBuffer, external: bool | None = None
 ) -> memoryview:
     """Return packed octets that do not change when ``into`` is written, even if it overlaps."""
-    octets = packed(message, external)
+    return unaffected(packed(message, external), message, into)
+
+
+def unaffected(
+    octets: memoryview, message: UserBuffer | UserBlocks, into: Any
+) -> memoryview:
+    """Return octets of ``message``, or a copy where a write to ``into`` may change them."""
     # To ask whether two buffers overlap costs more than the copy of a short one.
     aliases = octets.obj is message.view.obj and (
         len(octets) <= _SHORT or overlap(octets, into.view)
     )
 
     return memoryview(bytes(octets)) if aliases else octets
+
+
+def in_a_row(
+    message: UserBuffer | UserBlocks, blocks: int, external: bool | None = None
+) -> memoryview | None:
+    """Return blocks as octets side by side in memory; None: they lie apart, or are converted."""
+
+    if type(message) is not UserBuffer:
+        return None
+
+    external = runtime.engine().external if external is None else external
+
+    return None if external else message.octets(blocks)
 
 
 def frozen(message: UserBuffer, *, external: bool) -> OctetSource:
