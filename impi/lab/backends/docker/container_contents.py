@@ -3,11 +3,18 @@
 The sources are one archive, which a node unpacks into memory when it starts (:data:`UNPACKS`). As
 files of their own they would be a thousand inodes for each node, and ext4 looks long for free ones
 where many have been freed in the last minutes.
+
+The modules of a job come with their byte code, or each node would compile 265 of them. Python
+compares the byte code with the text of the module (PEP 552) at each import. So text that is changed
+on a node counts, and a Python of another version takes the text.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import io
+import marshal
+import sys
 import tarfile
 from collections.abc import Mapping
 from functools import cache
@@ -33,6 +40,8 @@ UNPACKS: Final = ("/bin/sh", "-c", f'tar -xf {_SOURCES_TAR} -C / && exec "$@"', 
 """The first words of a node's command; the rest of the command runs once the sources are there."""
 IN_MEMORY: Final = {SOURCES: f"exec,uid={UID},gid={UID}"}
 """The folder that the sources are unpacked to, and the options of its mount."""
+_NOT_IN_JOBS: Final = ("lab", "tools")
+_CHECKED_HASH: Final = 3
 
 
 def _ssh(
@@ -63,7 +72,25 @@ def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> byte
 
 @cache
 def _sources_tar() -> bytes:
-    return _tar(source_files(SOURCES))
+    sources = source_files(SOURCES)
+    return _tar({**sources, **_byte_code(sources)})
+
+
+def _byte_code(sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the byte code of the modules of a job, as files for this version of Python."""
+    spared = tuple(f"{SOURCES}/impi/{room}/" for room in _NOT_IN_JOBS)
+    found = {}
+    for name, text in sources.items():
+        path = Path(name)
+        if path.suffix == ".py" and not name.startswith(spared):
+            code = compile(text, name, "exec", dont_inherit=True)
+            begin = importlib.util.MAGIC_NUMBER + _CHECKED_HASH.to_bytes(4, "little")
+            file = f"{path.stem}.{sys.implementation.cache_tag}.pyc"
+            found[f"{path.parent}/__pycache__/{file}"] = (
+                begin + importlib.util.source_hash(text) + marshal.dumps(code)
+            )
+
+    return found
 
 
 def _tar(files: Mapping[str, bytes]) -> bytes:

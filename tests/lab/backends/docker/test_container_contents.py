@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -48,3 +50,28 @@ def test_the_sources_are_one_archive_of_this_checkout() -> None:
     assert sources[f"{SOURCES}/impi/base/errors.py"] == here
     assert entries[f"{SOURCES}/bin/impirun"].mode == 0o755
     assert SOURCES not in entries, "the image has that folder, with an owner of its own"
+
+
+def test_a_node_compiles_no_module_of_a_job_and_takes_an_edited_one_as_it_is(
+    tmp_path: Path,
+) -> None:
+    _, files = unpacked(contents(Key("", ""), Key("", ""), {}))
+    with tarfile.open(fileobj=io.BytesIO(files["/opt/impi/sources.tar"])) as tar:
+        tar.extractall(tmp_path, filter="data")
+
+    sources = tmp_path / SOURCES.lstrip("/")
+    there = set(sources.rglob("*.pyc"))
+
+    def run(program: str) -> str:
+        argv = [sys.executable, "-c", program]
+        env = {"PYTHONPATH": str(sources), "IMPI_VENDORS": str(sources / "images")}
+        return subprocess.run(
+            argv, cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+        ).stdout
+
+    run("from impi.cli import impirun; impirun.warm_up()")
+    assert set(sources.rglob("*.pyc")) == there, "Python has compiled some itself"
+
+    module = sources / "impi/base/units.py"
+    module.write_text(module.read_text() + "\nEDITED = 42\n")
+    assert run("from impi.base.units import EDITED; print(EDITED)") == "42\n"
