@@ -4,9 +4,9 @@ The sources are one archive, which a node unpacks into memory when it starts (:d
 files of their own they would be a thousand inodes for each node, and ext4 looks long for free ones
 where many have been freed in the last minutes.
 
-The modules of a job come with their byte code, or each node would compile 265 of them. Python
-compares the byte code with the text of the module (PEP 552) at each import. So text that is changed
-on a node counts, and a Python of another version takes the text.
+The modules of a job come with their byte code, or each node would compile 265 of them. It names the
+time and size of the text, as the byte code that Python itself writes. So text that is edited on a
+node counts, and a Python of another version compiles the text.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import marshal
+import struct
 import sys
 import tarfile
 from collections.abc import Mapping
@@ -41,7 +42,8 @@ UNPACKS: Final = ("/bin/sh", "-c", f'tar -xf {_SOURCES_TAR} -C / && exec "$@"', 
 IN_MEMORY: Final = {SOURCES: f"exec,uid={UID},gid={UID}"}
 """The folder that the sources are unpacked to, and the options of its mount."""
 _NOT_IN_JOBS: Final = ("lab", "tools")
-_CHECKED_HASH: Final = 3
+_MTIME: Final = 0
+"""The time of all files, which their byte code names."""
 
 
 def _ssh(
@@ -84,10 +86,12 @@ def _byte_code(sources: Mapping[str, bytes]) -> dict[str, bytes]:
         path = Path(name)
         if path.suffix == ".py" and not name.startswith(spared):
             code = compile(text, name, "exec", dont_inherit=True)
-            begin = importlib.util.MAGIC_NUMBER + _CHECKED_HASH.to_bytes(4, "little")
             file = f"{path.stem}.{sys.implementation.cache_tag}.pyc"
             found[f"{path.parent}/__pycache__/{file}"] = (
-                begin + importlib.util.source_hash(text) + marshal.dumps(code)
+                importlib.util.MAGIC_NUMBER
+                # By time and size (PEP 552), not by a hash: that would read the text at each import
+                + struct.pack("<III", 0, _MTIME, len(text))
+                + marshal.dumps(code)
             )
 
     return found
@@ -130,5 +134,6 @@ def _entry(name: str, kind: bytes, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name.lstrip("/"))
     entry.type, entry.mode = kind, mode
     entry.uid = entry.gid = UID
+    entry.mtime = _MTIME
 
     return entry
