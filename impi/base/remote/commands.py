@@ -100,7 +100,7 @@ _WARM: Final = """\
 like = [sys.executable, "-m", "{0}"]
 sys.orig_argv[1:] = like[1:]
 try:
- import faulthandler, importlib, inspect
+ import faulthandler, hashlib, importlib
  importlib.import_module("{0}").warm_up()
 except Exception:
  like = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import json
 import os
 import threading
@@ -18,6 +17,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+# A function's flags for *arguments and **arguments (CO_VARARGS, CO_VARKEYWORDS)
+_ANY_NUMBER = 0x04 | 0x08
 _P2P = (
     *(
         "Send",
@@ -180,7 +181,7 @@ class Log:
         self, call: Callable[..., Any], name: str, *, of_request: bool
     ) -> Callable[..., Any]:
         """Wrap a call: log it before and after."""
-        signature = inspect.signature(call)
+        arguments = _binder(call)
 
         @functools.wraps(call)
         def told(*args: Any, **named: Any) -> Any:
@@ -194,7 +195,7 @@ class Log:
             given: list[Any] = []
             try:
                 try:
-                    bound = signature.bind(*args, **named).arguments
+                    bound = arguments(*args, **named)
                     given = list(
                         bound.get(
                             "requests", [bound["self"]] if "self" in bound else []
@@ -231,7 +232,7 @@ class Log:
 
     def initialising(self, call: Callable[..., Any], name: str) -> Callable[..., Any]:
         """Wrap a call that makes a persistent request: its start is logged, not the call."""
-        signature = inspect.signature(call)
+        arguments = _binder(call)
 
         @functools.wraps(call)
         def told(*args: Any, **named: Any) -> Any:
@@ -239,9 +240,7 @@ class Log:
             if not getattr(self._depth, "inside", False):
                 with contextlib.suppress(Exception):
                     kind = _INIT[name]
-                    what = self._talking(
-                        kind, signature.bind(*args, **named).arguments, count=False
-                    )
+                    what = self._talking(kind, arguments(*args, **named), count=False)
                     self._persistent[id(result)] = kind, what
 
             return result
@@ -507,6 +506,30 @@ def watch(path: str, mpi: Any) -> str:
         return f"the calls cannot be logged: {error!r}"
 
     return ""
+
+
+def _binder(call: Callable[..., Any]) -> Callable[..., Mapping[str, Any]]:
+    """Return a function that gives the arguments of a call by name, without the defaults."""
+    inner = call
+    while hasattr(inner, "__wrapped__"):  # as inspect.signature does
+        inner = inner.__wrapped__
+
+    code = getattr(inner, "__code__", None)
+    if code is None or code.co_flags & _ANY_NUMBER:
+        import inspect  # its import and 150 signatures would cost each rank 10 ms
+
+        signature = inspect.signature(call)
+        return lambda *args, **named: signature.bind(*args, **named).arguments
+
+    names = code.co_varnames[: code.co_argcount]
+
+    def arguments(*args: Any, **named: Any) -> Mapping[str, Any]:
+        if len(args) > len(names):
+            raise TypeError("too many arguments")
+
+        return {**dict(zip(names, args, strict=False)), **named}
+
+    return arguments
 
 
 def _wrap(cls: type, name: str, wrapper: _Wrapper) -> None:

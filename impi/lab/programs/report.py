@@ -13,11 +13,13 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calls import watch  # type: ignore[import-not-found]
 from payload import numbers, octets  # type: ignore[import-not-found]
+
+if TYPE_CHECKING:
+    from pathlib import Path  # its import costs each fresh rank 4 ms
 
 _GATE_S = 600.0
 _SHOWN = 200
@@ -30,10 +32,8 @@ class Report:
     def __init__(self, MPI: Any, *, logged: bool = True) -> None:
         """``logged``: whether the MPI calls of the case go to a file."""
 
-        self.folder = Path(os.environ["IMPILAB_CELL"])
-        self.plan: dict[str, Any] = json.loads(
-            (self.folder / "cell.json").read_text("utf-8")
-        )
+        self._folder = os.environ["IMPILAB_CELL"]
+        self.plan: dict[str, Any] = _read(f"{self._folder}/cell.json")
         self.clients: list[list[int]] = self.plan["clients"]
         self.rank: int = MPI.COMM_WORLD.Get_rank()
         self.size: int = MPI.COMM_WORLD.Get_size()
@@ -41,8 +41,8 @@ class Report:
         self._performed = 0
         self._failures: list[dict[str, str]] = []
         # Its stack goes here if the witness asks a rank that does not end.
-        self._stack = (self.folder / f"stack-{os.getpid()}.txt").open(
-            "w", encoding="utf-8"
+        self._stack = open(  # noqa: PTH123, SIM115
+            f"{self._folder}/stack-{os.getpid()}.txt", "w", encoding="utf-8"
         )
         faulthandler.register(signal.SIGUSR1, self._stack, all_threads=False)
         self._write(
@@ -50,13 +50,16 @@ class Report:
         )
         self._wait_at_gate()
 
-        mute = (
-            watch(str(self.folder / f"calls-{os.getpid()}.jsonl"), MPI)
-            if logged
-            else ""
-        )
+        mute = watch(f"{self._folder}/calls-{os.getpid()}.jsonl", MPI) if logged else ""
         if mute:
             print(f"rank {self.rank}: {mute}", file=sys.stderr, flush=True)
+
+    @property
+    def folder(self) -> Path:
+        """The cell's folder, for the few programs that share files."""
+        from pathlib import Path
+
+        return Path(self._folder)
 
     @property
     def client(self) -> int:
@@ -111,19 +114,19 @@ class Report:
             "local": local() if local is not None else None,
             **more,
         }
-        path = self.folder / f"{kind}-{os.getpid()}.json"
-        path.with_suffix(".part").write_text(json.dumps(value), "utf-8")
-        path.with_suffix(".part").rename(path)
+        path = f"{self._folder}/{kind}-{os.getpid()}"
+        with open(f"{path}.part", "w", encoding="utf-8") as file:  # noqa: PTH123
+            file.write(json.dumps(value))
+
+        os.rename(f"{path}.part", f"{path}.json")  # noqa: PTH104
 
     def node_nonce(self) -> str:
         """Return the nonce on this node's disk, which no other node has."""
-        return str(
-            json.loads((self.folder.parent / "node.json").read_text("utf-8"))["nonce"]
-        )
+        return str(_read(f"{os.path.dirname(self._folder)}/node.json")["nonce"])  # noqa: PTH120
 
     def _wait_at_gate(self) -> None:
-        gate, deadline = self.folder / "gate", time.monotonic() + _GATE_S
-        while not gate.exists():
+        gate, deadline = f"{self._folder}/gate", time.monotonic() + _GATE_S
+        while not os.path.exists(gate):  # noqa: PTH110
             if time.monotonic() > deadline:
                 print(
                     f"rank {self.rank}: the gate stayed shut for {_GATE_S:.0f} s",
@@ -133,6 +136,11 @@ class Report:
                 os._exit(_NO_GATE)
 
             time.sleep(0.01)
+
+
+def _read(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:  # noqa: PTH123
+        return json.load(file)
 
 
 def _sources() -> dict[str, str]:
