@@ -51,6 +51,8 @@ _STANDIN: Final = "impilab/os:bookworm"
 _STANDIN_S: Final = 900
 _BUILD_S: Final = 1800
 _SHOWN_LINES: Final = 15
+# How often images are built that are gone when all are there
+_TRIES: Final = 3
 _PROXIES: Final = (
     "http_proxy",
     "https_proxy",
@@ -95,19 +97,21 @@ class Images:
             manifest(vendor)  # names that do not exist show before anything is built
 
         wanted.append(SPY)
-        if not {"base", *wanted} <= (found := self.present(wanted)).keys():
+        for _ in range(_TRIES):
+            found = self.present(wanted)
+            if found.keys() >= {"base", *wanted}:
+                return found
+
             # One build at a time on a machine: the second one finds what the first has made.
             with only_one_builds():
-                base = self._make("base", _context("base"), self._machine())
-                in_parallel(
-                    lambda v: self._make(
-                        v, _context(v), self._below(v, base), _version(v)
-                    ),
-                    wanted,
-                )
-                found = self.present(wanted)
+                self._make_all(wanted)
 
-        return found
+        # Users with locks of their own, such as with another TMPDIR, can build or clean beside it
+        gone = ", ".join(sorted({"base", *wanted} - self.present(wanted).keys()))
+        raise LabError(
+            f"images that were built are gone again ({gone}): another process builds or removes"
+            " images of the same names; try again when it has ended"
+        )
 
     def present(self, vendors: Sequence[str]) -> dict[str, str]:
         found = {}
@@ -132,9 +136,13 @@ class Images:
 
     def tool(self, name: str) -> str:
         """Return the id of an image for some labs only, on top of ``base``; build it if missing."""
-        base = self.ensure([])["base"]
+        base, context = self.ensure([])["base"], _context(name)
+        # Looked for without the lock, which another process may hold for minutes
+        if found := self._id(_tag(name, context, base)):
+            return found
+
         with only_one_builds():
-            return self.make(name, _context(name), base)
+            return self.make(name, context, base)
 
     def with_programs(self, vendors: Sequence[str]) -> dict[str, str]:
         """Return ids of images on top of those vendors', with programs in C; build missing ones."""
@@ -158,6 +166,13 @@ class Images:
         return self._id(self._make(name, context, base))
 
     # -- the chain
+
+    def _make_all(self, wanted: Sequence[str]) -> None:
+        base = self._make("base", _context("base"), self._machine())
+        in_parallel(
+            lambda v: self._make(v, _context(v), self._below(v, base), _version(v)),
+            wanted,
+        )
 
     def _origin(self) -> str:
         """Return Debian's image or the stand-in; make or fetch one if both are missing."""

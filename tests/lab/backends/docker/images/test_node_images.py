@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import docker
 import pytest
+from docker.errors import ImageNotFound
 
 from impi.base.errors import LabError
 from impi.base.manifests import Manifest, names, vendors
@@ -99,6 +104,76 @@ def test_a_tag_changes_with_every_file_and_with_what_is_below() -> None:
     }
     assert len(tags) == 4
     assert node_images._tag("base", dict(reversed(files.items())), "below:1") in tags
+
+
+class Engine:
+    """An engine that builds each image at once, and forgets the first ones that it has built."""
+
+    def __init__(self, forgets: int) -> None:
+        self.api = self.images = self
+        self.forgets = forgets
+        self.tags = {"debian:bookworm-slim"}
+        self.built: list[str] = []
+
+    def get(self, tag: str) -> SimpleNamespace:
+        if tag not in self.tags:
+            raise ImageNotFound(tag)
+
+        return SimpleNamespace(id=f"id of {tag}")
+
+    def build(self, *, tag: str, **_: object) -> list[dict[str, str]]:
+        self.tags.add(tag)
+        self.built.append(tag)
+        return []
+
+
+class Forgetful(Images):
+    """Images of an engine where another process removes them once all are there."""
+
+    def present(self, vendors: Sequence[str]) -> dict[str, str]:
+        engine = cast("Engine", self._client)
+        if engine.built and engine.forgets > 0:
+            engine.forgets -= 1
+            engine.tags = {"debian:bookworm-slim"}
+
+        return super().present(vendors)
+
+
+def images(forgets: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, Images]:
+    monkeypatch.setattr(node_images, "machine_files", dict)
+    engine = Engine(forgets)
+    return engine, Forgetful(cast("docker.DockerClient", engine))
+
+
+def test_images_that_another_process_removes_are_built_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, mine = images(1, monkeypatch)
+    assert set(mine.ensure(["pure"])) == {"base", "pure", SPY}
+    assert len(engine.built) == 6, "each of them twice"
+
+
+def test_images_that_are_always_gone_are_a_fault_of_the_lab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, mine = images(99, monkeypatch)
+    with pytest.raises(LabError, match=r"are gone again .*base.*pure"):
+        mine.ensure(["pure"])
+
+
+def test_a_tool_that_is_there_waits_for_nobody_who_builds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine, mine = images(0, monkeypatch)
+    first = mine.tool("net")
+    built = list(engine.built)
+
+    def refuse() -> None:
+        raise AssertionError("it asks for the lock")
+
+    monkeypatch.setattr(node_images, "only_one_builds", refuse)
+    assert mine.tool("net") == first
+    assert engine.built == built
 
 
 @pytest.mark.docker
