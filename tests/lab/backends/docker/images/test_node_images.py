@@ -161,7 +161,7 @@ def test_images_that_are_always_gone_are_a_fault_of_the_lab(
         mine.ensure(["pure"])
 
 
-def test_a_tool_that_is_there_waits_for_nobody_who_builds(
+def test_a_tool_that_is_there_waits_for_no_build(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine, mine = images(0, monkeypatch)
