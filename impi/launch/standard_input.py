@@ -175,7 +175,7 @@ class Feed:
             self._watch(True)
 
     def _writable(self) -> None:
-        assert self._sock is not None
+        assert self._sock is not None, "the proc's input is closed"
         try:
             self._write(self._sock)
         except BlockingIOError:
@@ -205,7 +205,7 @@ class Feed:
         self._sealed = self._sealed[sock.send(self._sealed) :]
 
     def _watch(self, wanted: bool) -> None:
-        assert self._sock is not None
+        assert self._sock is not None, "the proc's input is closed"
         if wanted and not self._writes:
             self._selector.register(self._sock, selectors.EVENT_WRITE, self._writable)
         elif self._writes and not wanted:

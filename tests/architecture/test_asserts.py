@@ -1,4 +1,4 @@
-"""Asserts of the protocol and of ranks: one that fails must tell its reader something."""
+"""Asserts of what users run: one that fails must tell its reader something."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def test_asserts_in_the_path_of_a_message_have_a_sentence() -> None:
     """A user once saw "rank 3 failed in Gather: AssertionError", and nobody could say why."""
     found = [
         (path, node)
-        for room in ("protocol", "rank")
+        for room in ("base", "cabi", "launch", "protocol", "rank")
         for path in sorted((IMPI / room).rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Assert)
