@@ -22,8 +22,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -290,23 +292,46 @@ static int why_unread(void)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
+/* Whether a program runs with more rights than this process, as is_privileged() in Python has it
+   (impi.cabi.library.program_file). A test holds both to the same files. */
+static int is_privileged(const char *path)
+{
+    struct stat found;
+    struct statvfs mount;
+    if (stat(path, &found) || !S_ISREG(found.st_mode) || statvfs(path, &mount) || mount.f_flag & ST_NOSUID) return 0;
+    return (found.st_mode & S_ISUID && found.st_uid != geteuid()) || (found.st_mode & S_ISGID && found.st_gid != getegid())
+        || (geteuid() && getxattr(path, "security.capability", NULL, 0) > 0);
+}
+
+/* Return where execvp() finds a program; ``room`` has WORDS_MOST octets. */
+static const char *found_in_path(const char *file, char *room)
+{
+    const char *path = strchr(file, '/') ? NULL : getenv("PATH");
+    while (path && *path) {
+        int length = (int)strcspn(path, ":");
+        snprintf(room, WORDS_MOST, "%.*s%s%s", length, path, length ? "/" : "", file);
+        if (!access(room, X_OK)) return room;
+        path += length + (path[length] == ':');
+    }
+    return file;
+}
+
 /* The loader ignores LD_PRELOAD in a program that runs with another user's rights, or as a user who may
    not read this library. What uses MPI there would silently be a job of its own. */
-static void refuse_unseen(const char *path)
+static void refuse_unseen(const char *file)
 {
     static const char ours_is_hidden[] = " is started where impi's library " IMPI_USHER
         " cannot be read, by another user or below another root: set IMPI_CACHE to a folder that is there\n";
-    static const char is_privileged[] = " runs with another user's rights (setuid), so its loader takes no library "
+    static const char has_rights[] = " runs with another user's rights (setuid), so its loader takes no library "
         "of impi: start a copy without that bit\n";
-    const char *why = NULL;
-    struct stat found;
+    const char *why = NULL, *path;
+    char room[WORDS_MOST];
     int before = errno, unread = ours() ? why_unread() : 0;
     if (!ours()) return;
+    path = found_in_path(file, room);
     /* If this library is gone (a purged cache, another root), programs without MPI go on. */
     if (unread && (unread == EACCES || names_libmpi(path))) why = ours_is_hidden;
-    else if (!stat(path, &found) && S_ISREG(found.st_mode)
-             && ((found.st_mode & S_ISUID && found.st_uid != geteuid()) || (found.st_mode & S_ISGID && found.st_gid != getegid()))
-             && names_libmpi(path)) why = is_privileged;
+    else if (is_privileged(path) && names_libmpi(path)) why = has_rights;
     if (why) {
         size_t length = strlen(path) + strlen(why) + 8;
         char *line = alloca(length);

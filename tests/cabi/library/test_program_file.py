@@ -13,7 +13,7 @@ import pytest
 
 from impi.base.errors import LaunchError, UsageError
 from impi.cabi.library import build
-from impi.cabi.library.program_file import is_elf, program_file
+from impi.cabi.library.program_file import is_elf, is_privileged, program_file
 from impi.launch.start.compiled import served
 
 
@@ -213,3 +213,23 @@ def test_folders_and_libraries_may_have_any_names(linked, tmp_path):
     shutil.move(tmp_path / "libmpi.so.40", folder)
     for environ in ({}, {"LD_LIBRARY_PATH": str(folder)}):
         assert program_file(str(moved), environ) is not None
+
+
+def test_rights_of_a_file(monkeypatch, tmp_path):
+    """What the usher's C has to agree with is in tests/launch/start/test_ushered.py."""
+    if os.geteuid() or (setcap := shutil.which("setcap")) is None:
+        pytest.skip("files with rights take root, and setcap")
+    plain, capable, owned = (tmp_path / name for name in ("plain", "capable", "owned"))
+    for path in (plain, capable, owned):
+        shutil.copy("/bin/true", path)
+    subprocess.run([setcap, "cap_net_raw+ep", str(capable)], check=True)
+    os.chown(owned, 65534, 65534)
+    owned.chmod(0o6755)
+    assert [is_privileged(str(path)) for path in (plain, capable, owned)] == [
+        *(False, False, True)
+    ], "root gets nothing from capabilities"
+    monkeypatch.setattr(os, "geteuid", lambda: 65534)
+    monkeypatch.setattr(os, "getegid", lambda: 65534)
+    assert [is_privileged(str(path)) for path in (plain, capable, owned)] == [
+        *(False, True, False)
+    ], "it is that user already"

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -240,16 +241,80 @@ def test_another_user_is_no_job_of_its_own(
     assert "cannot be read, by another user" in whole(failed), failed
 
 
-@pytest.mark.parametrize("behind", [False, True], ids=["alone", "behind a script"])
-def test_setuid_is_no_job_of_its_own(behind, compiled, run_job, script, tmp_path):
+def setuid(program: Path) -> list[str]:
+    os.chown(program, 65534, -1)
+    program.chmod(0o4755)
+    return []
+
+
+def capable(program: Path) -> list[str]:
+    """Only for another user than root does a file's capability add something."""
+    tools = [shutil.which(name) for name in ("setcap", "setpriv")]
+    if None in tools:
+        pytest.skip("a file with capabilities takes setcap, and setpriv")
+    subprocess.run([str(tools[0]), "cap_net_raw+ep", str(program)], check=True)
+    return [str(tools[1]), "--reuid", "65534", "--clear-groups"]
+
+
+@pytest.fixture(scope="module")
+def readable():
+    """Return a folder that other users may read; libraries are compiled in it once."""
+    # Not below pytest's own: that one is for its user alone.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        Path(folder, "cache").mkdir()  # impi's own would be for its user alone
+        yield Path(folder)
+
+
+@pytest.fixture
+def rights(compiled, readable, monkeypatch):
+    """``rights(kind) -> (user, program)``: one that runs with more rights than who starts it."""
     if os.geteuid():
         pytest.skip("a file of another user takes root")
-    program = shutil.copy(compiled("world", "mpich"), tmp_path / "rights")
-    os.chown(program, 65534, -1)
-    Path(program).chmod(0o4755)
-    failed = run_job([*[script('"$@"')] * behind, str(program)], ["mpich:2", "mpich:1"])
+    monkeypatch.setenv("IMPI_CACHE", str(readable / "cache"))
+
+    def make(kind) -> tuple[list[str], str]:
+        program = Path(shutil.copy(compiled("world", "mpich"), readable / "rights"))
+        return kind(program), str(program)
+
+    return make
+
+
+STARTS = {
+    "exec": "exec {}",
+    "by its name": 'PATH="$(dirname {}):$PATH" exec env rights',
+    "as its shell": "{} && true",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [(setuid, ""), *((kind, way) for kind in (setuid, capable) for way in STARTS)],
+)
+def test_more_rights_are_no_job_of_their_own(kind, way, rights, run_job):
+    user, program = rights(kind)
+    shell = ["/bin/sh", "-c", STARTS[way].format(program)] if way else [program]
+    argv = [*user, *shell]
+    failed = run_job(argv, ["mpich:2", "mpich:1"])
     assert 0 not in failed.codes[1:], failed
     assert "start a copy without that bit" in whole(failed), failed
+
+
+@pytest.mark.parametrize("way", ["", *STARTS])
+def test_a_mount_that_grants_no_rights(way, compiled, run_job, script, tmp_path):
+    """With nosuid the loader takes impi's library, and the program is in the job."""
+    place = tmp_path / "nosuid"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "nosuid", "none", str(place)]
+    if os.geteuid() or subprocess.run(mount, check=False).returncode:
+        pytest.skip("a mount with nosuid takes root")
+    try:
+        program = Path(shutil.copy(compiled("world", "mpich"), place / "rights"))
+        setuid(program)
+        argv = [script(STARTS[way].format(program)) if way else str(program)]
+        right(run_job(argv, ["mpich:2", "mpich:1"]), 3)
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
 
 
 @pytest.mark.parametrize("vendors", [("mpich", "openmpi"), ("mpich", "pure")])
