@@ -125,6 +125,17 @@ def test_several_tools_in_a_row(abi, compiled, run_job, tool):
     right(done, ["first", "second"], abi, [program], tools)
 
 
+@pytest.mark.parametrize("clients", CLIENTS[:2], ids="+".join)
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+def test_two_tools_in_a_row_and_one_linked_in(abi, clients, compiled, run_job, tool):
+    source = str(PROGRAMS / "tool.c")
+    program = compiled("watched", abi, source, '-DTITLE="linked"', "-DNEXT", "-ldl")
+    tools = f"{tool(abi, 'first', '-DNEXT')} {tool(abi, 'second', '-DNEXT')}"
+    done = run_job([program], clients, options=options("-x", f"LD_PRELOAD={tools}"))
+    # A program's own functions come before those of LD_PRELOAD, as under the vendor alone.
+    right(done, ["first", "linked", "second"], abi, [program], tools)
+
+
 @pytest.mark.parametrize("way", ["PMPI", "NEXT"])
 @pytest.mark.parametrize("abi", ["mpich", "openmpi"])
 def test_functions_of_the_program_itself(abi, way, compiled, run_job):
