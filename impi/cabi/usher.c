@@ -299,7 +299,8 @@ static int is_privileged(const char *path)
     struct stat found;
     struct statvfs mount;
     if (stat(path, &found) || !S_ISREG(found.st_mode) || statvfs(path, &mount) || mount.f_flag & ST_NOSUID) return 0;
-    return (found.st_mode & S_ISUID && found.st_uid != geteuid()) || (found.st_mode & S_ISGID && found.st_gid != getegid())
+    return (found.st_mode & S_ISUID && found.st_uid != geteuid())
+        || (found.st_mode & S_ISGID && found.st_gid != getegid())
         || (geteuid() && getxattr(path, "security.capability", NULL, 0) > 0);
 }
 
@@ -321,7 +322,8 @@ static const char *found_in_path(const char *file, char *room)
 static void refuse_unseen(const char *file)
 {
     static const char ours_is_hidden[] = " is started where impi's library " IMPI_USHER
-        " cannot be read, by another user or below another root: set IMPI_CACHE to a folder that is there\n";
+        " cannot be read, by another user or below another root, or was purged: set IMPI_CACHE to a folder that "
+        "stays there\n";
     static const char has_rights[] = " runs with another user's rights (setuid), so its loader takes no library "
         "of impi: start a copy without that bit\n";
     const char *why = NULL, *path;

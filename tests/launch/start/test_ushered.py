@@ -372,6 +372,16 @@ def test_a_library_that_is_purged_is_made_again(compiled, run_job, tmp_path):
         library.unlink()
 
 
+def test_a_cache_that_is_purged_under_a_script(compiled, run_job, script, tmp_path):
+    """Its programs without MPI go on; one with MPI is not a job of its own."""
+    environ = {"IMPI_CACHE": str(tmp_path / "cache")}
+    starts = script(f"rm -rf $IMPI_CACHE; ls / >&2; {compiled('world', 'mpich')}; true")
+    failed = run_job([starts], ["mpich:1", "mpich:1"], environ=environ)
+    assert 0 not in failed.codes[1:], failed
+    assert "or was purged: set IMPI_CACHE" in whole(failed), failed
+    assert "proc\n" in whole(failed), failed
+
+
 def test_a_tool_that_needs_libmpi_does_not_come_into_the_compiler(
     compiled, run_job, script, tmp_path
 ):
