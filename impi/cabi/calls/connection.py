@@ -60,7 +60,7 @@ def _connect(ffi: Pointer, lib: Pointer, name: str, side: str, *, front: bool) -
 
     link.MPI = _import_mpi()
     spec = importlib.util.spec_from_file_location(f"impi_side_{name}", side)
-    assert spec is not None and spec.loader is not None, f"{side} is no module"
+    assert spec is not None and spec.loader is not None, f"{side} cannot be imported"
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     from impi.cabi.calls import fortran_calls, program_life

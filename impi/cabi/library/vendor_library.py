@@ -74,7 +74,7 @@ def extension() -> ModuleType:
         spec = importlib.util.spec_from_file_location(
             "mpi4py.MPI", extension, loader=loader
         )
-        assert spec is not None, f"{extension} is no extension module"
+        assert spec is not None, f"{extension} cannot be imported"
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
     finally:

@@ -216,7 +216,7 @@ def test_folders_and_libraries_may_have_any_names(linked, tmp_path):
 
 
 def test_rights_of_a_file(monkeypatch, tmp_path):
-    """What the usher's C has to agree with is in tests/launch/start/test_ushered.py."""
+    """The usher's C agrees with it: tests/launch/start/test_ushered.py."""
     if os.geteuid() or (setcap := shutil.which("setcap")) is None:
         pytest.skip("files with rights take root, and setcap")
     plain, capable, owned = (tmp_path / name for name in ("plain", "capable", "owned"))

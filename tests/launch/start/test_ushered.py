@@ -248,7 +248,7 @@ def setuid(program: Path) -> list[str]:
 
 
 def capable(program: Path) -> list[str]:
-    """Only for another user than root does a file's capability add something."""
+    """A file's capabilities add something for another user than root."""
     tools = [shutil.which(name) for name in ("setcap", "setpriv")]
     if None in tools:
         pytest.skip("a file with capabilities takes setcap, and setpriv")
