@@ -1,4 +1,4 @@
-"""Asserts of what users run: one that fails must tell its reader something."""
+"""Asserts in rooms that jobs run: one that fails must tell its reader something."""
 
 from __future__ import annotations
 
