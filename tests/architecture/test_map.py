@@ -23,10 +23,6 @@ HELD = {
         "tests/rank/api/collective/test_client_local.py",
         "",
     ),
-    "impi.rank.api.collective.native_specs": (
-        "tests/rank/api/collective/test_client_local.py",
-        "",
-    ),
     "impi.rank.api.collective.nonblocking": ("tests/rank/api/test_signatures.py", ""),
     "impi.rank.api.collective.on_buffers": (
         "tests/rank/api/collective/test_on_buffers.py",
