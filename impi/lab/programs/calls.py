@@ -508,7 +508,7 @@ def watch(path: str, mpi: Any) -> str:
     return ""
 
 
-def _binder(call: Callable[..., Any]) -> Callable[..., Mapping[str, Any]]:
+def _binder(call: Callable[..., object]) -> Callable[..., Mapping[str, Any]]:
     """Return a function that gives the arguments of a call by name, without the defaults."""
     inner = call
     while hasattr(inner, "__wrapped__"):  # as inspect.signature does
@@ -523,7 +523,7 @@ def _binder(call: Callable[..., Any]) -> Callable[..., Mapping[str, Any]]:
 
     names = code.co_varnames[: code.co_argcount]
 
-    def arguments(*args: Any, **named: Any) -> Mapping[str, Any]:
+    def arguments(*args: object, **named: object) -> Mapping[str, object]:
         if len(args) > len(names):
             raise TypeError("too many arguments")
 

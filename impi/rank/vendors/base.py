@@ -14,8 +14,8 @@ from impi.protocol.semantics.errors import MPIException
 
 # fmt: off
 __all__ = [
-    "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LocalCollectives", "LocalComm", "NativeComm",
-    "Pending", "Sending", "Vendor",
+    "INT_MAX", "REDUCIBLE", "REDUCTIONS", "Arrival", "Counter", "LibraryStatus", "LocalCollectives", "LocalComm",
+    "NativeComm", "Pending", "Sending", "Vendor",
 ]
 # fmt: on
 
@@ -125,6 +125,16 @@ class Counter(Protocol):
     messages: int
 
 
+class LibraryStatus(Protocol):
+    """A status of the MPI library, as its own mpi4py object."""
+
+    source: int
+    tag: int
+
+    def Get_elements(self, datatype: object) -> int:
+        """Return the number of basic elements that have come."""
+
+
 class NativeComm(Protocol):
     """A communicator of the MPI library, as its own mpi4py object, on user memory.
 
@@ -153,10 +163,10 @@ class NativeComm(Protocol):
     def reduction(self, op: str, element: str) -> tuple[Any, Any]:
         """Return the library's operation and datatype; :data:`REDUCTIONS`, :data:`REDUCIBLE`."""
 
-    def status(self) -> Any:
+    def status(self) -> LibraryStatus:
         """Return a new status of the library."""
 
-    def arrival(self, message: Any, status: Any) -> Arrival:
+    def arrival(self, message: object, status: LibraryStatus) -> Arrival:
         """Return a matched message of the library as in :meth:`LocalComm.improbe`."""
 
     def translated(self, failure: Exception) -> MPIException:

@@ -25,7 +25,7 @@ from impi.rank.api.types.buffers import NATIVE, Plain, read
 from impi.rank.engine.context import Context
 from impi.rank.engine.engine import Engine
 from impi.rank.engine.library_call import starter, waiter
-from impi.rank.vendors.base import INT_MAX, NativeComm
+from impi.rank.vendors.base import INT_MAX, LibraryStatus, NativeComm
 
 if TYPE_CHECKING:
     from impi.rank.api.types.specs import BufferSpec
@@ -170,13 +170,13 @@ class LibraryRoute(QueuedRoute):
 
         return None
 
-    def _found(self, native_tag: int, theirs: Any) -> Any:
+    def _found(self, native_tag: int, theirs: LibraryStatus) -> Any:
         """Probe until the message is here; None: it is in the engine's queue, or takes long."""
 
         improbe, local = self._improbe, self._local
         posted, unexpected = self._posted_line, self._unexpected_line
 
-        def look(times: range) -> Any:
+        def look(times: range) -> object:
             for _ in times:
                 message = improbe(local, native_tag, theirs)
                 if message is None:
@@ -195,7 +195,7 @@ class LibraryRoute(QueuedRoute):
         if (message := self._start(look, self._engine.turns.asks)) is not None:
             return message
 
-        found: list[Any] = []
+        found: list[object] = []
 
         # Another thread's turn may drain the message meanwhile. Then the engine's queue has it, and
         # the caller receives it there.
@@ -207,7 +207,7 @@ class LibraryRoute(QueuedRoute):
 
         return found[0] if self._engine.turns.ask(ready) and found else None
 
-    def _hand_over(self, message: Any, theirs: Any) -> None:
+    def _hand_over(self, message: object, theirs: LibraryStatus) -> None:
         self._engine.match_probed(self._context, self._native.arrival(message, theirs))
 
 

@@ -131,7 +131,9 @@ def snapshot(
 
 
 def unaffected(
-    octets: memoryview, message: UserBuffer | UserBlocks, into: Any
+    octets: memoryview,
+    message: UserBuffer | UserBlocks,
+    into: UserBuffer | UserBlocks,
 ) -> memoryview:
     """Return octets of ``message``, or a copy where a write to ``into`` may change them."""
     # To ask whether two buffers overlap costs more than the copy of a short one.
