@@ -32,7 +32,8 @@ class Report:
     def __init__(self, MPI: Any, *, logged: bool = True) -> None:
         """``logged``: whether the MPI calls of the case go to a file."""
 
-        self._folder = os.environ["IMPILAB_CELL"]
+        # Absolute: the folder above has this node's own file.
+        self._folder = os.path.abspath(os.environ["IMPILAB_CELL"])  # noqa: PTH100
         self.plan: dict[str, Any] = _read(f"{self._folder}/cell.json")
         self.clients: list[list[int]] = self.plan["clients"]
         self.rank: int = MPI.COMM_WORLD.Get_rank()

@@ -147,9 +147,9 @@ def unaffected(
 def in_a_row(
     message: UserBuffer | UserBlocks, blocks: int, external: bool | None = None
 ) -> memoryview | None:
-    """Return blocks as octets side by side in memory; None: they lie apart, or are converted."""
+    """Return blocks as octets in a row; None: they lie apart, are converted, or are none."""
 
-    if type(message) is not UserBuffer:
+    if not blocks or type(message) is not UserBuffer:
         return None
 
     external = runtime.engine().external if external is None else external

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pairs import pairs
+
+from impi.protocol.semantics.errors import MPIException
+from impi.rank.api.collective.on_buffers import place, snapshots
+from impi.rank.api.types import marshalling
+from impi.rank.api.types.buffers import read_buffer
 
 PROGRAM = str(Path(__file__).parents[3] / "jobs" / "programs" / "semantics.py")
 TIGHT = ["--datalen", "1000", "--hiwater", "1", "--ackmark", "1"]
@@ -60,3 +66,31 @@ def test_semantics(
     )
     assert set(result.codes) == {0}, str(result)  # type: ignore[attr-defined]
     assert result.out == "all right\n"  # type: ignore[attr-defined]
+
+
+def test_blocks_of_a_plain_buffer_move_as_one_row() -> None:
+    data = np.arange(6.0)
+    message = read_buffer(data, readonly=False, blocks=3)
+    pieces = snapshots(message, message, 3, external=False)
+    assert [bytes(piece) for piece in pieces] == [
+        data[at : at + 2].tobytes() for at in (0, 2, 4)
+    ]
+
+    place(message, [pieces[1], None, pieces[0]], external=False)
+    assert data.tolist() == [2.0, 3.0, 2.0, 3.0, 0.0, 1.0]
+    place(message, pieces, external=False, skip=0)
+    assert data.tolist() == [2.0, 3.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_no_block_is_no_piece() -> None:
+    """A process without neighbors calls Neighbor_alltoall."""
+    message = read_buffer(np.zeros(0), readonly=False)
+    assert snapshots(message, message, 0, external=False) == []
+    place(message, [], external=False)
+
+
+def test_a_piece_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marshalling, "long_size", lambda: 8)
+    message = read_buffer(np.zeros(2), readonly=False, blocks=2)
+    with pytest.raises(MPIException, match="MPI_ERR_TRUNCATE"):
+        place(message, [bytes(16), bytes(8)], external=False)
