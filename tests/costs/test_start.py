@@ -19,6 +19,8 @@ KINDS = ("processes", "threads", "programs", "modules")
 PROGRAM = "from mpi4py import MPI; MPI.COMM_WORLD.Barrier()"
 _CALLS = "execve,clone,clone3,fork,vfork,openat"
 _DONE = re.compile(r"= (\d+)(?: |$)")
+# A module that some distributions add to their Python, Debian for one
+_DISTRIBUTION = re.compile(r"/lib/python3\.\d+/__pycache__/sitecustomize\.")
 
 
 def counted(folder: Path, clients: str) -> tuple[int, ...]:
@@ -68,7 +70,10 @@ def of_traces(traces: list[str]) -> tuple[int, ...]:
         )
         found["programs"] += bool(done and line.startswith("execve("))
         found["modules"] += bool(
-            done and line.startswith("openat(") and '.pyc"' in line
+            done
+            and line.startswith("openat(")
+            and '.pyc"' in line
+            and not _DISTRIBUTION.search(line)
         )
     return (
         len(traces) - found["threads"],
