@@ -24,10 +24,6 @@ HELD = {
         "",
     ),
     "impi.rank.api.collective.nonblocking": ("tests/rank/api/test_signatures.py", ""),
-    "impi.rank.api.collective.on_buffers": (
-        "tests/rank/api/collective/test_on_buffers.py",
-        "semantics.py",
-    ),
     "impi.rank.api.collective.on_objects": (
         "tests/rank/api/collective/test_on_buffers.py",
         "semantics.py",
