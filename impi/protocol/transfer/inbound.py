@@ -152,9 +152,6 @@ class Inbound:
             self._hosts.tag_ub,
             self._job.ackmark,
         )
-        # Waiting here for a longer rest would copy it once more: :meth:`parse` lets it be read
-        # directly to its place.
-        partly = min(limit, WHOLE)
 
         def read(nbytes: int, deliver: Deliver = usual) -> bool:
             between = reader.body is None
@@ -191,8 +188,9 @@ class Inbound:
                     return False
                 stop = begin + length
                 if stop > end:
-                    if length <= partly:
-                        # The rest comes after it, and all is copied once
+                    # The rest comes after it, and all is copied once. The copy of a longer one
+                    # costs more than the calls of :meth:`parse`, which reads it to its place.
+                    if length <= WHOLE:
                         break
                     return False
                 if not deliver(path.rank, cid, tag, count, ahead[begin:stop]):

@@ -2,9 +2,9 @@
 
 How it works: before each read the caller asks :meth:`Reader.buffer` for memory and reads into it;
 :meth:`Reader.received` notes how much came, :meth:`Reader.header` and :meth:`Reader.fill` cut it
-into packets. Small packets are read ahead, many by one system call. Octets of user data that do not
-arrive with a header in one such read go directly to where the message belongs. While a long message
-is on its way nothing is read ahead of a header, so that its user data is never copied at all.
+into packets. Messages of up to :data:`WHOLE` octets are read ahead, many by one system call. User
+data of longer ones goes directly to its place, but for what is read together with a header. While a
+long message is on its way nothing is read ahead of a header, so that its user data is never copied.
 """
 
 from __future__ import annotations
