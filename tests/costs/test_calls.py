@@ -57,7 +57,7 @@ def least(
 def spare(clients: str, name: str) -> float:
     """Share of a number that time may add to it."""
     reads = [share for size, share in READS.items() if size in name]
-    return max(*reads, AMONG_FOUR * (":2" in clients), 0.0)
+    return max([AMONG_FOUR * (":2" in clients), *reads])
 
 
 def dearer(

@@ -4,9 +4,9 @@ The sources are one archive, which a node unpacks into memory when it starts (:d
 files of their own they would be a thousand inodes for each node, and ext4 looks long for free ones
 where many have been freed in the last minutes.
 
-The modules of a job come with their byte code, or each node would compile 265 of them. It names the
-time and size of the text, as the byte code that Python itself writes. So text that is edited on a
-node counts, and a Python of another version compiles the text.
+The modules of a job come with their byte code, or each node would compile them all. The byte code
+names the time and size of its text, as Python's own does. So text that is edited on a node counts,
+and a Python of another version compiles the text.
 """
 
 from __future__ import annotations

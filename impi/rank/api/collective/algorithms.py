@@ -215,11 +215,10 @@ class Within:
         self, piece: Octets, packing: Packing, nbytes: int
     ) -> Algorithm[list[Octets]]:
         """IMPI 4.19."""
+        native = (
+            self._native and self._sized(packing.size_of(range(self.size))) is not None
+        )
         if self._rule("allgather", nbytes) is not None:
-            native = (
-                self._native
-                and self._sized(packing.size_of(range(self.size))) is not None
-            )
             return collectives.allgather_by_exchange(
                 self.layout, self.rank, piece, packing, native=native
             )
@@ -231,7 +230,7 @@ class Within:
             packing,
             maxlinear=self._maxlinear,
             short=is_short(nbytes, self._xsize),
-            native=self._sized(packing.size_of(range(self.size))) is not None,
+            native=native,
         )
 
     def allgatherv(self, piece: Octets, packing: Packing) -> Algorithm[list[Octets]]:

@@ -498,19 +498,11 @@ class BufferOperations:
         if not self._in_place(sendbuf):
             return kept_buffer(sendbuf, readonly=True)
 
-        message = in_place()
-        if message is None:
-            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
-
-        return message
+        return _given(in_place())
 
     def _operand(self, sendbuf: BufferSpec, into: UserBuffer | None) -> UserBuffer:
-        if not self._in_place(sendbuf):
-            message = kept_buffer(sendbuf, readonly=True)
-        elif into is not None:
-            message = into
-        else:
-            raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
+        in_place = self._in_place(sendbuf)
+        message = _given(into) if in_place else kept_buffer(sendbuf, readonly=True)
 
         if into is not None:
             _check_alike(message, into, message.count, into.count)
@@ -523,6 +515,14 @@ class BufferOperations:
             if not is_leaf or self._in_place(recvbuf)
             else kept_buffer(recvbuf, readonly=False)
         )
+
+
+def _given(into: UserBuffer | None) -> UserBuffer:
+    """Return the receive buffer, which has the contribution in place; only some procs have one."""
+    if into is None:
+        raise error("ERR_BUFFER", "IN_PLACE is allowed at the root only")
+
+    return into
 
 
 def _check_alike(

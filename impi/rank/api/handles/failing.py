@@ -177,7 +177,7 @@ def wrapped(function: Any, *, collective: bool = False) -> Any:
             runtime.fail(failure)
         except Exception as failure:
             known = failure if isinstance(failure, MPIException) else None
-            # Fatal errors end the job, which tells the others. After Finalize there are none.
+            # Fatal errors end the job, which tells the others. After Finalize no proc listens.
             if (
                 faults is not None
                 and faults.begun == begun
