@@ -424,13 +424,9 @@ def elementwise(form: str, operation: Callable[[int, int], int]) -> Combine:
     """Return a reduction's operation on octets; ``form`` is an element by its letter of struct."""
 
     def combine(one: bytes, other: bytes) -> bytes:
-        pairs = zip(
-            struct.iter_unpack(f">{form}", one),
-            struct.iter_unpack(f">{form}", other),
-            strict=True,
-        )
-        return b"".join(
-            struct.pack(f">{form}", operation(a, b)) for (a,), (b,) in pairs
+        elements = struct.Struct(f">{len(one) // struct.calcsize(f'>{form}')}{form}")
+        return elements.pack(
+            *map(operation, elements.unpack(one), elements.unpack(other))
         )
 
     return combine

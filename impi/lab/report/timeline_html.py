@@ -68,7 +68,8 @@ class _Row:
     time: str = ""
     x: int = 0  # the middle of its lane; 0: it has no lane
     to: int = 0  # the middle of the lane at the other end of an arrow
-    bars: Sequence[Mapping[str, int]] = ()
+    # the calls under way: middle of the lane, top, height, and whether one never ends
+    bars: Sequence[tuple[int, int, int, bool]] = ()
 
 
 def as_html(head: Head, entries: Sequence[Entry], roster: Roster) -> str:
@@ -142,10 +143,7 @@ def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
                 time=f"{entry.at - entries[0].at:.6f}",
                 x=lane,
                 to=lanes.get(entry.to, 0) if entry.to != entry.lane else 0,
-                bars=[
-                    {"x": x, "stuck": x in stuck, **_span(entry, lane == x)}
-                    for x in busy
-                ],
+                bars=[(x, *_span(entry, lane == x), x in stuck) for x in busy],
             )
         elif number == hidden.start:
             yield _Row(left_out=len(hidden))
@@ -154,10 +152,10 @@ def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
             del busy[lane]
 
 
-def _span(entry: Entry, own: bool) -> dict[str, int]:
-    """Return the part of a row that a call fills: half of its first and last row."""
+def _span(entry: Entry, own: bool) -> tuple[int, int]:
+    """Return the top and the height of what a call fills: half of its first and last row."""
     half = _ROW // 2
-    return {
-        "top": half if own and entry.kind == "call" else 0,
-        "height": half if own and entry.kind in ("call", "return") else _ROW,
-    }
+    return (
+        half if own and entry.kind == "call" else 0,
+        half if own and entry.kind in ("call", "return") else _ROW,
+    )

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from impi.lab.backends.docker import container_contents
 from impi.lab.backends.docker.container_lab import DockerLab, LabPlan
 from impi.lab.backends.docker.doctor import examine
 from impi.lab.backends.docker.engine import connect, engine_fault
@@ -75,6 +76,7 @@ class DockerBackend(LabOpener):
 
             self._wanted[vendor] = what
 
+        container_contents.begin()
         vendors = [vendor for vendor in vendors if not is_remote(vendor)]
 
         found = self._images.ensure([*vendors, "pure"])

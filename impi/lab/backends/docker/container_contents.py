@@ -20,6 +20,7 @@ import tarfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from threading import Lock, Thread
 from typing import Final
 
 from impi.base.remote.ssh import Key
@@ -42,6 +43,7 @@ UNPACKS: Final = ("/bin/sh", "-c", f'tar -xf {_SOURCES_TAR} -C / && exec "$@"', 
 IN_MEMORY: Final = {SOURCES: f"exec,uid={UID},gid={UID}"}
 """The folder that the sources are unpacked to, and the options of its mount."""
 _NOT_IN_JOBS: Final = ("lab", "tools")
+_COMPILES: Final = Lock()
 _MTIME: Final = 0
 """The time of all files, which their byte code names."""
 
@@ -72,8 +74,19 @@ def contents(user_key: Key, host_key: Key, addresses: Mapping[str, str]) -> byte
     return _tar({_SOURCES_TAR: _sources_tar(), **_ssh(user_key, host_key, addresses)})
 
 
-@cache
+def begin() -> None:
+    """Begin to compile the sources beside other work: the first labs of a run wait for them."""
+    Thread(target=_sources_tar, name="sources", daemon=True).start()
+
+
 def _sources_tar() -> bytes:
+    # Labs open in several threads at once: without a lock each of them would compile.
+    with _COMPILES:
+        return _compiled_sources()
+
+
+@cache
+def _compiled_sources() -> bytes:
     sources = source_files(SOURCES)
     return _tar({**sources, **_byte_code(sources)})
 
