@@ -2,7 +2,10 @@
 
 An emulated program of another machine has another order than its kernel (qemu-user).
 :func:`listeners` asks sock_diag(7) for listeners alone: for /proc/net/tcp the kernel walks its
-whole table of connections. A witness looks fifty times a second.
+whole table of connections. A witness looks fifty times a second, and each cell is swept.
+
+The sweep for leftovers is sent to a node behind the text of this file
+(:mod:`impi.lab.backends.lifecycle.residue`), so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 @functools.cache
@@ -59,14 +62,28 @@ _LISTEN = 10
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 # Family, two lengths, extensions; socket; states; no use
 _ASKED = struct.Struct("=4B48sII")
-# Family, then the own port and, eight octets on, the own address; the inode ends the message.
+# Family, then the own port and, eight octets on, the own address.
 _FOUND = struct.Struct(">16xB3xH2x16s")
-_AT_INODE = 84
+_OWNER = struct.Struct("=II")  # user and inode, at the end of the message
+_AT_OWNER = 80
 _ANSWER_S = 1.0
 
 
-def listeners(pid: int | str = "self") -> list[tuple[str, str]]:
-    """Return inode and ``address:port`` of each TCP listener in the network of a process."""
+class Listener(NamedTuple):
+    """A TCP socket that listens."""
+
+    inode: str
+    uid: int
+    address: str
+    port: int
+
+    @property
+    def end(self) -> str:
+        return f"{self.address}:{self.port}"
+
+
+def listeners(pid: int | str = "self") -> list[Listener]:
+    """Return the TCP listeners in the network of a process."""
     # sock_diag knows the network of this process alone.
     if pid == "self" or _network(pid) == _network("self"):
         try:
@@ -84,7 +101,7 @@ def _network(pid: int | str) -> str:
         return ""
 
 
-def _by_netlink() -> Iterator[tuple[str, str]]:
+def _by_netlink() -> Iterator[Listener]:
     asked = _ASKED.pack(0, 0, 0, 0, b"", 1 << _LISTEN, 0)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _SOCK_DIAG) as kernel:
         kernel.settimeout(_ANSWER_S)
@@ -105,16 +122,16 @@ def _by_netlink() -> Iterator[tuple[str, str]]:
                 at += length + 3 & ~3
 
 
-def _listener(message: bytes) -> tuple[str, str]:
+def _listener(message: bytes) -> Listener:
     family, port, address = _FOUND.unpack_from(message)
     octets = address[:4] if family == socket.AF_INET else address
     shown = socket.inet_ntop(family, octets).removeprefix("::ffff:")
-    [inode] = struct.unpack_from("=I", message, _AT_INODE)
+    uid, inode = _OWNER.unpack_from(message, _AT_OWNER)
 
-    return str(inode), f"{shown}:{port}"
+    return Listener(str(inode), uid, shown, port)
 
 
-def _by_tables(pid: int | str) -> Iterator[tuple[str, str]]:
+def _by_tables(pid: int | str) -> Iterator[Listener]:
     for table in ("tcp", "tcp6"):
         try:
             lines = Path(f"/proc/{pid}/net/{table}").read_text("utf-8").splitlines()[1:]
@@ -123,5 +140,4 @@ def _by_tables(pid: int | str) -> Iterator[tuple[str, str]]:
 
         for row in (line.split() for line in lines):
             if int(row[3], 16) == _LISTEN:
-                address, port = endpoint(row[1])
-                yield row[9], f"{address}:{port}"
+                yield Listener(row[9], int(row[7]), *endpoint(row[1]))

@@ -178,21 +178,21 @@ def _listening(pid: int) -> list[str]:
     except OSError:
         pass
 
-    return [end for inode, end in listeners(pid) if inode in inodes]
+    return [each.end for each in listeners(pid) if each.inode in inodes]
 
 
 def _watch(folder: Path, count: int, timeout: float) -> None:
     deadline = time.monotonic() + timeout
 
     # From before MPI_Init on: a host's listener may close as soon as its channels are there.
-    ends = {end for _, end in listeners()}
+    ends = {each.end for each in listeners()}
     while (
         _count(folder, "init") < count
         and not _told_to_end
         and time.monotonic() < deadline
     ):
         time.sleep(_TURN_S)
-        ends.update(end for _, end in listeners())
+        ends.update(each.end for each in listeners())
 
     _say("listeners", sorted(ends))
     _identify(folder)

@@ -54,15 +54,17 @@ def test_listeners_without_a_walk_of_the_kernel_through_its_table(
         ) as both,
     ):
         ends = {
-            (
+            kernel_tables.Listener(
                 str(os.fstat(sock.fileno()).st_ino),
-                f"{address}:{sock.getsockname()[1]}",
+                os.getuid(),
+                address,
+                sock.getsockname()[1],
             )
             for sock, address in ((four, "127.126.4.1"), (six, "::1"), (both, "::"))
         }
         assert ends <= set(kernel_tables._by_tables(os.getpid()))
 
-        def walk(pid: int | str) -> list[tuple[str, str]]:
+        def walk(pid: int | str) -> list[kernel_tables.Listener]:
             raise AssertionError(f"/proc/{pid}/net/tcp")
 
         monkeypatch.setattr(kernel_tables, "_by_tables", walk)
@@ -77,4 +79,4 @@ def test_a_kernel_that_refuses_has_its_tables(monkeypatch: pytest.MonkeyPatch) -
     with socket.create_server(("127.126.4.2", 0)) as server:
         port = server.getsockname()[1]
         monkeypatch.setattr(kernel_tables, "_by_netlink", refuse)
-        assert f"127.126.4.2:{port}" in [end for _, end in kernel_tables.listeners()]
+        assert f"127.126.4.2:{port}" in [each.end for each in kernel_tables.listeners()]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Collection, Iterable
-from pathlib import Path
+from functools import cache
 from typing import Final
 
 from impi.base.errors import LabError
 from impi.base.manifests import manifest, vendors
 from impi.base.remote.patience import Patience
 from impi.lab.backends.lifecycle import residue_program
+from impi.lab.programs import kernel_tables
 
 RESIDUE_S: Final = 20.0
 MARK: Final = "IMPILAB_LAB"
 """The variable that names the lab of a process, on machines that the lab does not own."""
+# Lines of the sweep that the text before it makes needless
+_OF_THE_FIRST: Final = (
+    "from __future__ import annotations\n",
+    "from impi.lab.programs.kernel_tables import listeners\n",
+)
 # Remains that end by themselves get this long after a cell, more under load
 _CALM_S: Final = 1.0
 
@@ -56,9 +63,19 @@ def residue_argv(python: str, spec: dict[str, object]) -> list[str]:
         "-I",
         "-S",
         "-c",
-        Path(residue_program.__file__).read_text("utf-8"),
+        _program(),
         json.dumps(spec),
     ]
+
+
+@cache
+def _program() -> str:
+    """Return both files as one text: a node has no module to import."""
+    sweep = inspect.getsource(residue_program)
+    for line in _OF_THE_FIRST:
+        sweep = sweep.replace(line, "")
+
+    return inspect.getsource(kernel_tables) + sweep
 
 
 def findings(node: str, code: int | None, stdout: bytes) -> list[str]:

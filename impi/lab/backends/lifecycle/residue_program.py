@@ -1,4 +1,6 @@
-"""Print this node's leftovers as a JSON list of sentences. Standard library only; sent as it is.
+"""Print this node's leftovers as a JSON list of sentences. Standard library only.
+
+Sent to a node as a text, behind that of ``kernel_tables`` (:mod:`.residue`).
 
 The one argument is a JSON object:
 
@@ -18,12 +20,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import sys
 from collections.abc import Iterator
 from typing import TypedDict
 
-_LISTEN = "0A"
+from impi.lab.programs.kernel_tables import listeners
+
 _RESOLVER = "127.0.0.11"  # the engine's own, in every container
 _SHM = "/dev/shm"
 
@@ -128,44 +130,6 @@ def _processes(spec: Spec) -> Iterator[tuple[int, str]]:
         yield int(name), line
 
 
-def _kernel_order() -> str:
-    """Return the byte order of the kernel's tables, which a node of another machine does not share.
-
-    An emulated program has its own machine's order; a socket of ours shows the kernel's.
-    """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = f":{probe.getsockname()[1]:04X}"
-        mine = [
-            line.split()[1]
-            for line in _read("/proc/net/udp").decode("ascii").splitlines()[1:]
-        ]
-
-        # The port is printed as a number, so it finds the line. The address
-        # before it shows the order.
-        return (
-            "big"
-            if f"7F000001{port}" in mine
-            else "little"
-            if f"0100007F{port}" in mine
-            else sys.byteorder
-        )
-
-
-def _address(text: str, order: str) -> str:
-    """Return an address of the kernel's hexadecimal words in numeric form."""
-    big = order == "big"
-    # Each word of four octets is a number in the kernel's order.
-    words = [
-        int(text[i : i + 8], 16).to_bytes(4, "big" if big else "little")
-        for i in range(0, len(text), 8)
-    ]
-
-    return socket.inet_ntop(
-        socket.AF_INET if len(words) == 1 else socket.AF_INET6, b"".join(words)
-    )
-
-
 def _of_other_labs(mark: str) -> set[str]:
     """Return the inodes of the sockets of processes that have another lab's mark."""
     name, found = mark.partition("=")[0].encode() + b"=", set()
@@ -184,34 +148,21 @@ def _of_other_labs(mark: str) -> set[str]:
 
 
 def _listeners(spec: Spec) -> Iterator[str]:
-    order = _kernel_order()
-
     theirs = None
-    for table in ("tcp", "tcp6"):
-        for line in _read(f"/proc/net/{table}").decode("ascii").splitlines()[1:]:
-            fields = line.split()
-            # Columns of the kernel: address and port, state, user and inode are
-            # the 2nd, 4th, 8th and 10th.
-            host, _, port = fields[1].partition(":")
+    for each in listeners():
+        if each.port in spec["ports"] or each.address == _RESOLVER:
+            continue
 
-            address = _address(host, order)
-            if (
-                fields[3] != _LISTEN
-                or int(port, 16) in spec["ports"]
-                or address == _RESOLVER
-            ):
+        if not each.address.startswith(spec["prefix"]):
+            continue
+
+        if spec["mark"]:  # on a shared machine
+            theirs = _of_other_labs(spec["mark"]) if theirs is None else theirs
+            # Labs share hosts: listeners of another lab's job were once taken for leftovers.
+            if each.uid != spec["uid"] or each.inode in theirs:
                 continue
 
-            if not address.startswith(spec["prefix"]):
-                continue
-
-            if spec["mark"]:  # on a shared machine
-                theirs = _of_other_labs(spec["mark"]) if theirs is None else theirs
-                # Labs share hosts: listeners of another lab's job were once taken for leftovers.
-                if int(fields[7]) != spec["uid"] or fields[9] in theirs:
-                    continue
-
-            yield f"listener {address} port {int(port, 16)}"
+        yield f"listener {each.address} port {each.port}"
 
 
 def _mapped(names: list[str], pids: list[int]) -> set[str]:
