@@ -62,6 +62,8 @@ class Binary:
     )
     handles: str = ""
     """The ABI of ``impirun --handles``."""
+    abi: str = ""
+    """The ABI of ``impirun --abi`` that it needs behind a script, where the loader is alone."""
     out: str = ""
     """The file that it writes its results into; empty: standard output."""
 

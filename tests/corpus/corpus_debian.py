@@ -125,6 +125,7 @@ def application(name: str, row: Mapping[str, Any]) -> Binary:
         },
         environ={"OMP_NUM_THREADS": "1", **environ, **linked(name, [path, *modules])},
         handles=row.get("handles", ""),
+        abi=row.get("abi", ""),
         out=row.get("out", ""),
     )
 
@@ -151,7 +152,7 @@ def _compiled(out: Path, command: Sequence[str]) -> Path:
 def by_script(binary: Binary) -> Binary:
     """Start it by a script that names it: argv has no program."""
     script = _written(binary, "sh", f'#!/bin/sh\nexec "{binary.path}" "$@"\n')
-    return replace(binary, path=script, environ=with_mpi(binary.environ))
+    return replace(binary, path=script, environ=_behind(binary))
 
 
 def by_interpreter(binary: Binary) -> Binary:
@@ -163,8 +164,14 @@ def by_interpreter(binary: Binary) -> Binary:
         binary,
         path=Path("/usr/bin/perl"),
         argv=(str(script), *binary.argv),
-        environ=with_mpi(binary.environ),
+        environ=_behind(binary),
     )
+
+
+def _behind(binary: Binary) -> dict[str, str]:
+    """Return the variables of a program that a script starts."""
+    named = {"IMPI_ABI": binary.abi} if binary.abi else {}
+    return with_mpi({**binary.environ, **named})
 
 
 def by_gdb(binary: Binary) -> Binary:

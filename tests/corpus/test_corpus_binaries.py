@@ -118,6 +118,7 @@ def test_the_catalogue_of_debian_has_its_inputs():
         "prepare",
         "fixed",
         "handles",
+        "abi",
         "modules",
         "environ",
         "fortran",

@@ -153,7 +153,7 @@ def _rows(entries: Sequence[Entry], lanes: Mapping[str, int]) -> Iterator[_Row]:
 
 
 def _span(entry: Entry, own: bool) -> tuple[int, int]:
-    """Return the top and the height of what a call fills: half of its first and last row."""
+    """Return top and height of a call's bar in a row: half of its first and of its last row."""
     half = _ROW // 2
     return (
         half if own and entry.kind == "call" else 0,

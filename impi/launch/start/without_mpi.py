@@ -92,16 +92,17 @@ def why_unsure(argv: Sequence[str]) -> str:
 
 
 def why_not_loaded(argv: Sequence[str], code: int) -> str:
-    """Return the cure for a program behind a script that lacks a libmpi; empty: it is none.
+    """Return the cure for a program behind a script that lacks a libmpi, or a symbol; else empty.
 
     The loader ends such a program with code 127 before the usher, which would bring it ours, runs.
+    So it ends one whose client's libmpi is too new, and lacks the C++ bindings of Open MPI 4.
     Shells have the same code for a command that they do not find.
     """
     if code != _NOT_LOADED or not any(w.startswith(f"{BEHIND}=") for w in argv):
         return ""
 
     return (
-        "; if its loader did not find libmpi, name the ABI of that (impirun --abi "
+        "; if its loader did not find libmpi, or a symbol there, name the ABI (impirun --abi "
         "mpich|openmpi|standard)"
     )
 

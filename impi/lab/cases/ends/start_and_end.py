@@ -98,7 +98,7 @@ def _ready(roster: Roster, _nonce: str) -> list[Crossing]:
 
 
 def _unloaded(roster: Roster) -> Ends:
-    cure = "if its loader did not find libmpi, name the ABI of that (impirun --abi"
+    cure = "if its loader did not find libmpi, or a symbol there, name the ABI (impirun --abi"
     return Ends(refused=roster.nclients - 1, why=cure, codes=(127,), abrupt=True)
 
 
