@@ -121,6 +121,27 @@ def test_counts_that_the_buffer_does_not_hold(run_job: Callable[..., Any]) -> No
 
 
 @pytest.mark.parametrize(
+    "clients", [["pure:1", "pure:1"], ["mpich:1", "openmpi:1", "pure:1"]]
+)
+def test_unequal_counts_of_a_reduction_are_a_truncation(
+    clients: list[str], run_job: Callable[..., Any]
+) -> None:
+    result = run_job([str(PROGRAMS / "unequal_counts.py")], clients)
+    assert set(result.codes) == {0}, str(result)
+    # Who meets them says which they are. Others are told who that was, and in which call.
+    for case, outcomes in json.loads(result.out).items():
+        assert {each.partition(":")[0] for each in outcomes} <= {"truncate", "ok"}, (
+            case,
+            outcomes,
+        )
+        assert any("elements to a reduction, another one" in each for each in outcomes)
+        call = case.partition(" ")[0].lstrip("I").capitalize()
+        for each in outcomes:
+            found = re.search("failed in ([A-Z][a-z_]*):", each)
+            assert found is None or call.startswith(found[1]), (case, outcomes)
+
+
+@pytest.mark.parametrize(
     ("clients", "options"),
     [
         pytest.param(["mpich:1", "openmpi:1", "pure:1"], {}, id="one proc each"),

@@ -380,22 +380,35 @@ class CollectiveOperation(Compound):
         # the engine now need not have started this operation.
         try:
             self._step()
+            return
         except StopIteration as stop:
-            self._end(stop.value)
+            result = stop.value
         except ImpiError:
             raise
         except Agreed as agreed:
             # All procs know it: nothing is left over, no notice is due
             self._end(None, agreed.failure)
+            return
         except Exception as failure:
             # The others have begun, and would wait for our messages
             self._withdraw()
 
             self._end(None, failure)
             if not self._alone:
-                # A function inside an algorithm may be private.
-                name = getattr(self._algorithm, "__name__", "a collective")
-                self.context.faults.abandon(name.lstrip("_"), failure)
+                self.context.faults.abandon(self._name(), failure)
+
+            return
+
+        # Behind the handler: a failure here would come with the StopIteration, and a traceback of
+        # that would print all octets of the result.
+        self._end(result)
+
+    def _name(self) -> str:
+        """Return the name of the call in MPI, by the function of its algorithm."""
+        name = getattr(self._algorithm, "__name__", "a collective")
+        # Functions inside an algorithm are private, and named by their way: _allreduce_by_swap.
+        call = name.lstrip("_").removeprefix("reproducible_").partition("_by_")[0]
+        return call.capitalize()
 
     def _step(self) -> None:
         """Hand over the received values and start the operations of the next step."""

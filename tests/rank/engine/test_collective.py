@@ -12,6 +12,7 @@ from engine_world import make_job, run_job
 from impi.base.records import replaced
 from impi.protocol.collectives import Layout, Reduction, barrier, bcast, reduce
 from impi.protocol.job import LONG8_VERSION
+from impi.protocol.semantics.errors import error
 from impi.protocol.semantics.values.datatype import NAMED
 from impi.rank.engine.channels import channels as channels_module
 from impi.rank.engine.channels.channels import Channels
@@ -97,6 +98,25 @@ def test_a_refusal_ends_a_blocking_collective() -> None:
 
     job = replaced(make_job([1, 1]), version=LONG8_VERSION)
     assert "rank 1 failed in Barrier: ValueError: no" in run_job(job, program)[0]
+
+
+def test_a_result_without_room_comes_without_the_octets_of_it() -> None:
+    """The failure came with the algorithm's StopIteration, whose traceback printed all octets."""
+
+    def refuse(_octets: object) -> None:
+        raise error("ERR_TRUNCATE", "too many")
+
+    def program(engine: Engine) -> bool:
+        context = engine.make_context(0, range(2))
+        algorithm = bcast(Layout([0, 1]), engine.rank, 0, b"octets", maxlinear=4)
+        operation = CollectiveOperation(
+            engine, context, algorithm, OctetCodec(), refuse
+        )
+        engine.turns.wait(lambda: operation.done)
+        assert operation.failure == error("ERR_TRUNCATE")
+        return operation.failure.__context__ is None
+
+    assert run_job(make_job([1, 1]), program) == [True, True]
 
 
 def _barrier(

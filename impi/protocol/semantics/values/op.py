@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
-from impi.protocol.semantics.errors import error
+from impi.protocol.semantics.errors import MPIException, error
 from impi.protocol.semantics.lazynumpy import np
 from impi.protocol.semantics.values.basic import Kind
 from impi.protocol.semantics.values.datatype import TypeMap
@@ -22,6 +22,14 @@ _BITWISE: Final = frozenset(
     {Kind.C_INTEGER, Kind.FORTRAN_INTEGER, Kind.BYTE, Kind.MULTI_LANGUAGE}
 )
 _ANY: Final = frozenset(Kind)
+
+
+def unequal(one: int, other: int) -> MPIException:
+    """Return the failure of a reduction to which two ranks give different numbers of elements."""
+    return error(
+        "ERR_TRUNCATE",
+        f"one rank gives {one} elements to a reduction, another one {other}: give as many on all ranks",
+    )
 
 
 def _ufunc(name: str) -> Callable[[Array, Array], None]:
@@ -128,13 +136,19 @@ def apply(op: str, invec: Array, inoutvec: Array, datatype: TypeMap) -> None:
 
 
 def onto(op: str) -> Callable[[Array, Array], Array] | None:
-    """Return a function like :func:`apply` whose result is in ``invec``; None: there is none."""
+    """Return a function like :func:`apply` whose result is in ``invec``; None: there is none.
+
+    The function raises MPIException: ``ERR_TRUNCATE``: the lengths differ.
+    """
 
     name = UFUNCS.get(op)
     if name is None:
         return None
 
     def run(invec: Array, inoutvec: Array) -> Array:
+        if len(invec) != len(inoutvec):
+            raise unequal(len(invec), len(inoutvec))
+
         _run(name, invec, inoutvec, invec)
         return invec
 

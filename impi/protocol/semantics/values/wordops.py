@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from impi.protocol.semantics.values.basic import C_CODES
 from impi.protocol.semantics.values.datatype import TypeMap
+from impi.protocol.semantics.values.op import unequal
 
 MOST: Final = 32
 """Elements that Python combines as fast as numpy does; more are numpy's."""
@@ -77,6 +78,8 @@ def combine(
 ) -> Callable[[memoryview, memoryview], memoryview]:
     """Return ``combine(invec, inoutvec)``: :func:`impi.protocol.semantics.values.op.apply` that
     returns ``inoutvec``; with ``onto`` the result is in ``invec``, and that is returned.
+
+    The function raises MPIException: ``ERR_TRUNCATE``: the lengths differ.
     """
 
     function = OPS[op]
@@ -86,6 +89,10 @@ def combine(
     mask = (1 << (8 * width)) - 1
 
     def run(invec: memoryview, inoutvec: memoryview) -> memoryview:
+        # map() would end at the shorter one, without a word.
+        if len(invec) != len(inoutvec):
+            raise unequal(len(invec), len(inoutvec))
+
         out = invec if onto else inoutvec
         try:
             # Nothing is written before all results are there, so an overflow

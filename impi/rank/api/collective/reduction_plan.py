@@ -140,6 +140,9 @@ def _on_arrays(
             op._call(_octets(invec), _octets(inoutvec), datatype)
 
     def combine(invec: Array, inoutvec: Array) -> Array:
+        if len(invec) != len(inoutvec):
+            raise predefined.unequal(len(invec), len(inoutvec))
+
         apply(invec, inoutvec)
         return inoutvec
 
