@@ -114,7 +114,7 @@ def test_a_result_without_room_comes_without_the_octets_of_it() -> None:
         )
         engine.turns.wait(lambda: operation.done)
         assert operation.failure == error("ERR_TRUNCATE")
-        return operation.failure.__context__ is None
+        return operation.failure is not None and operation.failure.__context__ is None
 
     assert run_job(make_job([1, 1]), program) == [True, True]
 
