@@ -146,20 +146,26 @@ class Images:
 
     def with_programs(self, vendors: Sequence[str]) -> dict[str, str]:
         """Return ids of images on top of those vendors', with programs in C; build missing ones."""
-        self.ensure(vendors)
+        below = self.ensure(vendors)
 
         contexts = {
             v: {**_context("compiled"), **image_files(v, node_prefix(v))}
             for v in vendors
         }
-        with only_one_builds():
-            base = self._make("base", _context("base"), self._machine())
+        # Looked for without the lock, as a tool is
+        found = {
+            v: self._id(_tag(f"{v}-compiled", contexts[v], below[v])) for v in vendors
+        }
 
-            def of(vendor: str) -> tuple[str, str]:
-                below = _tag(vendor, _context(vendor), base, _version(vendor))
-                return vendor, self.make(f"{vendor}-compiled", contexts[vendor], below)
+        def of(vendor: str) -> tuple[str, str]:
+            name = f"{vendor}-compiled"
+            return vendor, self.make(name, contexts[vendor], below[vendor])
 
-            return dict(in_parallel(of, vendors))
+        if missing := [v for v in vendors if not found[v]]:
+            with only_one_builds():
+                found |= in_parallel(of, missing)
+
+        return found
 
     def make(self, name: str, context: Files, base: str) -> str:
         """Return the id of an image of these files on top of another one; build it if missing."""

@@ -161,11 +161,12 @@ def test_images_that_are_always_gone_are_a_fault_of_the_lab(
         mine.ensure(["pure"])
 
 
-def test_a_tool_that_is_there_waits_for_no_build(
+def test_an_image_that_is_there_waits_for_no_build(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     engine, mine = images(0, monkeypatch)
     first = mine.tool("net")
+    compiled = mine.with_programs(["mpich"])
     built = list(engine.built)
 
     def refuse() -> None:
@@ -173,6 +174,7 @@ def test_a_tool_that_is_there_waits_for_no_build(
 
     monkeypatch.setattr(node_images, "only_one_builds", refuse)
     assert mine.tool("net") == first
+    assert mine.with_programs(["mpich"]) == compiled
     assert engine.built == built
 
 
