@@ -7,13 +7,13 @@ from functools import cache
 
 from impi.lab.cases.ends.fault_matrix import FAULT_CASES, MATRIX, SMOKE, FaultLab
 from impi.lab.cases.ends.network_faults import FAULTS
-from impi.lab.cases.ends.soak import CONFIGURATIONS, SOAK_CASES
+from impi.lab.cases.ends.soak import CONFIGURATIONS, SOAK_CASES, WINDOW_CONFIGURATIONS
 from impi.lab.cases.faults import Fault
 from impi.lab.nodes import parse_parties, parse_topology
 from impi.lab.plan.cell import Cell
 from impi.lab.plan.variant import join
 
-(_MATRIX,), (_SOAK,) = FAULT_CASES, SOAK_CASES
+(_MATRIX,), (_MESSAGES, _WINDOWS) = FAULT_CASES, SOAK_CASES
 
 
 def fault_cells(tier: str) -> list[Cell]:
@@ -64,6 +64,7 @@ def soak_cells(tier: str) -> list[Cell]:
         return []
 
     return [
-        Cell(_SOAK, parse_parties(c.parties), parse_topology(c.topology), c.settings)
-        for c in CONFIGURATIONS
+        Cell(case, parse_parties(c.parties), parse_topology(c.topology), c.settings)
+        for case, rows in ((_MESSAGES, CONFIGURATIONS), (_WINDOWS, WINDOW_CONFIGURATIONS))
+        for c in rows
     ]

@@ -13,7 +13,7 @@ import threading
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from stage import stage  # type: ignore[import-not-found]
@@ -22,9 +22,9 @@ stage("init")
 
 from mpi4py import MPI  # noqa: E402
 from report import Report  # type: ignore[import-not-found]  # noqa: E402
+from soak_parts import Datatypes, Pace  # type: ignore[import-not-found]  # noqa: E402
 from soak_streams import (  # type: ignore[import-not-found]  # noqa: E402
     ROUND,
-    SHAPES,
     TAGS,
     Ledger,
     Source,
@@ -53,7 +53,7 @@ SEED = (
 SPARE = 4096
 BUFFERED = 8192  # octets of the longest message by MPI_Bsend
 NO_TAG = len(TAGS)  # a tag that no message has
-STOP_EACH, MORE_EACH, COMM_EACH, CANCEL_EACH = 8, 4, 64, 16  # rounds
+MORE_EACH, COMM_EACH, CANCEL_EACH = 4, 64, 16  # rounds
 LEAVE_S = 5.0  # how long the other ranks may take to write their reports
 
 source = Source(SEED, params["long"])
@@ -73,25 +73,7 @@ comms = {
     "turn": world.Dup(),
     "any": world.Dup(),
 }
-BASE = {
-    "B": MPI.BYTE,
-    "h": MPI.INT16_T,
-    "i": MPI.INT,
-    "q": MPI.INT64_T,
-    "d": MPI.DOUBLE,
-}
-DERIVED: dict[str, Callable[[], Any]] = {
-    "columns": lambda: MPI.INT.Create_vector(1, 1, 2).Create_resized(0, 8),
-    "blocks": lambda: MPI.INT16_T.Create_indexed([2, 1], [0, 3]),
-    "records": lambda: MPI.Datatype.Create_struct(
-        [1, 1], [0, 8], [MPI.INT, MPI.DOUBLE]
-    ).Create_resized(0, 16),
-}
-types: dict[str, Any] = {
-    name: DERIVED[name]().Commit() if name in DERIVED else BASE[shape.letter]
-    for name, shape in SHAPES.items()
-}
-last = [time.monotonic()]  # time of the last message that came
+types = Datatypes(MPI)
 # The messages that this rank waits for; empty: it waits for receivers, or in a collective.
 awaited: list[Stream] = []
 
@@ -133,7 +115,7 @@ def take(stream: Stream, buffer: Buffer, status: Handle) -> None:
     ledger.take(
         stream, gather(shape, buffer[0], status.Get_count(buffer[2]) * shape.octets)
     )
-    last[0] = time.monotonic()
+    pace.moves()
 
 
 # -- sends
@@ -351,7 +333,7 @@ def held_to(what: str, actual: object, expected: object) -> None:
             f"{what}: {str(actual)[:60]} for {str(expected)[:60]}"
         )
 
-    last[0] = time.monotonic()
+    pace.moves()
 
 
 def values(turn: int, rank: int, count: int) -> array[int]:
@@ -516,33 +498,9 @@ def one_round(turn: int) -> None:
 # -- the whole
 
 
-def memory() -> int:
-    """Return the octets of this process in memory."""
-    with open("/proc/self/statm") as file:  # noqa: PTH123
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def is_over(turn: int, began: float) -> bool:
-    """Whether the soak has sent the amount that was asked for; collective in some rounds."""
-
-    if params["messages"]:
-        return bool(turn * size * (size - 1) * ROUND >= params["messages"])
-
-    if turn % STOP_EACH:
-        return False
-
-    late = array("i", [time.monotonic() - began >= params["seconds"]])
-    world.Allreduce(array("i", late), late, MPI.MAX)
-
-    return bool(late[0])
-
-
-def share(turn: int, began: float) -> float:
-    """Return the share of the amount that is done."""
-    if params["messages"]:
-        return float(turn * size * (size - 1) * ROUND / params["messages"])
-
-    return float((time.monotonic() - began) / params["seconds"])
+def messages(turn: int) -> int:
+    """Return the messages of all ranks in so many rounds."""
+    return int(turn * size * (size - 1) * ROUND)
 
 
 def account(streams: Iterable[Stream]) -> None:
@@ -556,7 +514,7 @@ def account(streams: Iterable[Stream]) -> None:
         report.check(kind, (len(sentences), sentences[:3]), (0, []))
 
     report.check("messages", ledger.messages, planned.total())
-    report.check("memory", flat(rss, params["memory"]) if len(rss) > 2 else "", "")
+    report.check("memory", flat(pace.memory, params["memory"]) if len(pace.memory) > 2 else "", "")
 
 
 def figures() -> dict[str, object]:
@@ -569,8 +527,8 @@ def figures() -> dict[str, object]:
     }
     return {
         **counts,
-        "seconds": round(time.monotonic() - began, 1),
-        "memory": rss,
+        "seconds": pace.seconds,
+        "memory": pace.memory,
         "calls": dict(modes),
     }
 
@@ -578,32 +536,29 @@ def figures() -> dict[str, object]:
 def watch_for_silence() -> None:
     """End this rank if nothing has come for long: the messages that it awaits are lost."""
     while not finished.wait(1.0):
-        if time.monotonic() - last[0] > params["silence"]:
+        if pace.silence_s > params["silence"]:
             account(list(awaited))
             report.leave(**figures())
             time.sleep(LEAVE_S)
             os._exit(1)
 
 
-rss: list[int] = []
-done, began = 0, time.monotonic()
+done, pace = 0, Pace(MPI, params)
 stage("case")
-last[0] = began = time.monotonic()
 finished = threading.Event()
 threading.Thread(target=watch_for_silence, daemon=True).start()
 MPI.Attach_buffer(
     bytearray(3 * ROUND * max(1, size - 1) * (BUFFERED + MPI.BSEND_OVERHEAD))
 )
 try:
-    while not is_over(done, began):
+    while not pace.is_over(done, messages(done)):
         one_round(done)
         aside(done)
         if done % MORE_EACH == 0:
             more(done)
         done += 1
-        if share(done, began) >= (0.1, 0.5, 2.0)[min(len(rss), 2)]:
-            rss.append(memory())
-    rss.append(memory())
+        pace.read_memory(messages(done))
+    pace.read_last_memory()
 except Exception as error:
     # Such as the error of a message that is longer than the one that is due
     wrong["raised"].append(f"in round {done}: {error!r}"[:200])
@@ -616,6 +571,5 @@ account(planned)
 for comm in comms.values():
     if comm != world:
         comm.Free()
-for name in DERIVED:
-    types[name].Free()
+types.free()
 report.done(**figures())

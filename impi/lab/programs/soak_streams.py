@@ -36,7 +36,7 @@ class Shape(NamedTuple):
         return array(self.letter).itemsize * len(self.places)
 
 
-# Columns are a vector, blocks are indexed, records are a struct of an int and a double.
+# Columns and spaced are vectors, blocks are indexed, records are a struct of an int and a double.
 SHAPES = {
     "octets": Shape("B"),
     "shorts": Shape("h"),
@@ -46,6 +46,7 @@ SHAPES = {
     "columns": Shape("i", (0,), 2),
     "blocks": Shape("h", (0, 1, 3), 4),
     "records": Shape("i", (0, 2, 3), 4),
+    "spaced": Shape("q", (0,), 2),
 }
 
 
@@ -106,6 +107,20 @@ def mix(*words: int) -> int:
     return value
 
 
+def length(drawn: int, longest: int) -> int:
+    """Return octets from 1 to ``longest`` by random bits; few lengths are near the longest."""
+
+    chance, drawn = drawn & 127, drawn >> 7
+    if chance >= 126:
+        return longest - drawn % (longest // 4)
+
+    most = (
+        64 if chance < 40 else 4096 if chance < 80 else 32768 if chance < 116 else 131072
+    )
+
+    return 1 + drawn % min(most, longest)
+
+
 class Source:
     """Lengths and octets of all messages, by seed."""
 
@@ -126,24 +141,10 @@ class Source:
 
         drawn = mix(self._seed, stream.key, number)
 
-        chance, drawn = drawn & 127, drawn >> 7
-        if chance < 8:
+        if drawn & 127 < 8:
             return 0
 
-        if chance >= 126:
-            size = self._longest - drawn % (self._longest // 4)
-        else:
-            most = (
-                64
-                if chance < 40
-                else 4096
-                if chance < 80
-                else 32768
-                if chance < 116
-                else 131072
-            )
-            size = 1 + drawn % min(most, self._longest)
-
+        size = length(drawn, self._longest)
         unit = stream.shape.octets
 
         return max(unit, size - size % unit)
@@ -158,14 +159,26 @@ class Source:
         return (HEAD.pack(number, stream.key, size, zlib.crc32(body)) + body)[:size]
 
 
-class Ledger:
-    """All that one rank has received, held against what was due."""
+class Faults:
+    """The faults that one rank has found: how many of each kind, and the first in words."""
 
-    def __init__(self, source: Source) -> None:
-        self.messages = self.octets = 0
+    def __init__(self) -> None:
         self.counts = dict.fromkeys(_KINDS, 0)
         # the first faults of each kind
         self.sentences: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+
+    def tell(self, kind: str, sentence: str) -> None:
+        self.counts[kind] += 1
+        if len(self.sentences[kind]) < _SHOWN:
+            self.sentences[kind].append(sentence)
+
+
+class Ledger(Faults):
+    """All that one rank has received, held against what was due."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.messages = self.octets = 0
         self._source = source
         self._next: dict[Stream, int] = {}
         self._missing: dict[Stream, set[int]] = {}
@@ -188,9 +201,9 @@ class Ledger:
 
         missing = self._missing.setdefault(stream, set())
         if number is None:
-            self._tell(
+            self.tell(
                 "changed",
-                f"message {due} of {stream}: {_difference(self._source.octets(stream, due), octets)}",
+                f"message {due} of {stream}: {difference(self._source.octets(stream, due), octets)}",
             )
             self._next[stream] = due + 1
         elif number > due:
@@ -198,12 +211,12 @@ class Ledger:
             self._next[stream] = number + 1
         elif number in missing:
             missing.remove(number)
-            self._tell(
+            self.tell(
                 "reordered",
                 f"message {number} of {stream} came after message {due - 1}",
             )
         else:
-            self._tell("doubled", f"message {number} of {stream} came twice")
+            self.tell("doubled", f"message {number} of {stream} came twice")
 
     def close(self, sent: Iterable[tuple[Stream, int]]) -> None:
         """End the streams: messages that have not come are lost, and so are those passed over.
@@ -216,7 +229,7 @@ class Ledger:
                 {*self._missing.get(stream, ()), *range(self.due(stream), count)}
             )
             for number in lost:
-                self._tell("lost", f"message {number} of {stream} has not come")
+                self.tell("lost", f"message {number} of {stream} has not come")
 
     def _number(self, stream: Stream, due: int, octets: bytes) -> int | None:
         """Return the number of a message that came out of turn; None: it is of no such stream."""
@@ -244,13 +257,8 @@ class Ledger:
             None,
         )
 
-    def _tell(self, kind: str, sentence: str) -> None:
-        self.counts[kind] += 1
-        if len(self.sentences[kind]) < _SHOWN:
-            self.sentences[kind].append(sentence)
 
-
-def _difference(wanted: bytes, octets: bytes) -> str:
+def difference(wanted: bytes, octets: bytes) -> str:
     if len(wanted) != len(octets):
         return f"{len(octets)} octets for {len(wanted)}"
 

@@ -1,48 +1,84 @@
-"""The soak of a run as a table: messages, time, and the memory of the ranks."""
+"""The soaks of a run as tables: messages or operations, time, and the memory of the ranks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from impi.lab.cases.ends.soak import CONFIGURATIONS, SOAK_CASES
+from impi.lab.cases.ends.soak import CONFIGURATIONS, WINDOW_CONFIGURATIONS, SoakConfiguration
 from impi.lab.report.evidence_files import read_evidence, told_verdict
 
 _HEAD: Final = (
-    "| configuration | cell | messages | GiB | calls beside | s | messages/s | memory of ranks early, middle, end, MiB"
+    "| configuration | cell | {what} | GiB | calls beside | s | {what}/s | memory of ranks early, middle, end, MiB"
     " | cuts | verdict |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
-# Parts of the names of calls that move a message, or look for one.
-_SENDS: Final = ("Send", "Ssend", "Bsend", "Rsend", "send", "Recv", "recv", "robe")
+
+
+@dataclass(frozen=True, slots=True)
+class _Soak:
+    """What the table of a case shows."""
+
+    what: str  # the name of the figure that counts
+    rows: Sequence[SoakConfiguration]
+    # Parts of the names of calls that do what is counted, or look for it
+    counted: tuple[str, ...]
+
+
+_SOAKS: Final = {
+    "soak.messages": _Soak(
+        "messages",
+        CONFIGURATIONS,
+        ("Send", "Ssend", "Bsend", "Rsend", "send", "Recv", "recv", "robe"),
+    ),
+    "soak.windows": _Soak(
+        "operations",
+        WINDOW_CONFIGURATIONS,
+        ("Put", "put", "Get", "get", "ccumulate", "Fetch_and_op", "Compare_and_swap"),
+    ),
+}
 
 _Record = Mapping[str, Any]
 
 
 def soak_table(folder: Path, records: Sequence[_Record]) -> str:
-    """Return the table as Markdown, and the calls of each kind; empty: the run had no soak."""
+    """Return the tables as Markdown, and the calls of each kind; empty: the run had no soak."""
+    tables = [_table(folder, records, name) for name in _SOAKS]
+    return "\n".join(table for table in tables if table)
 
-    names = {case.name for case in SOAK_CASES}
 
+def _table(folder: Path, records: Sequence[_Record], case: str) -> str:
     mine = [
         record
         for record in records
-        if record["id"].partition("/")[0] in names and record["attempts"]
+        if record["id"].partition("/")[0] == case and record["attempts"]
     ]
     if not mine:
         return ""
 
-    calls: Counter[str] = Counter()
-    rows = [_row(record, read_evidence(folder, record), calls) for record in mine]
+    soak, calls = _SOAKS[case], Counter[str]()
+    rows = [_row(record, read_evidence(folder, record), soak, calls) for record in mine]
     counts = [f"| {name} | {count} |" for name, count in sorted(calls.items())]
 
-    return "\n".join([_HEAD, *rows, "", "| call | times |\n|---|---|", *counts, ""])
+    return "\n".join(
+        [
+            _HEAD.format(what=soak.what),
+            *rows,
+            "",
+            "| call | times |\n|---|---|",
+            *counts,
+            "",
+        ]
+    )
 
 
-def _row(record: _Record, evidence: _Record, calls: Counter[str]) -> str:
+def _row(
+    record: _Record, evidence: _Record, soak: _Soak, calls: Counter[str]
+) -> str:
     told = [
         rank["figures"] for rank in evidence.get("ranks", ()) if rank.get("figures")
     ]
@@ -52,26 +88,25 @@ def _row(record: _Record, evidence: _Record, calls: Counter[str]) -> str:
         own.update(figures["calls"])
 
     calls.update(own)
-    messages, octets = (
-        sum(figures[name] for figures in told) for name in ("messages", "octets")
+    counted, octets = (
+        sum(figures[name] for figures in told) for name in (soak.what, "octets")
     )
     seconds = max((figures["seconds"] for figures in told), default=0.0)
     fault = evidence.get("fault") or {}
     cells = (
-        _about(record["id"]),
+        _about(record["id"], soak.rows),
         f"`{record['id']}`",
-        _thousands(messages),
+        _thousands(counted),
         f"{octets / _GIB:.2f}",
-        # Calls that neither move a message of the soak nor look for one.
         _thousands(
             sum(
                 count
                 for name, count in own.items()
-                if not any(part in name for part in _SENDS)
+                if not any(part in name for part in soak.counted)
             )
         ),
         f"{seconds:.0f}",
-        f"{messages / seconds:.0f}" if seconds else "-",
+        f"{counted / seconds:.0f}" if seconds else "-",
         _memory(told),
         str(fault.get("times", 0)) if fault else "-",
         told_verdict(record).replace("|", "/"),
@@ -94,13 +129,13 @@ def _memory(told: Sequence[_Record]) -> str:
     )
 
 
-def _about(cell: str) -> str:
+def _about(cell: str, rows: Sequence[SoakConfiguration]) -> str:
     _, parties, topology, *variant = cell.split("/")
     given = (parties, topology, "".join(variant))
     return next(
         (
             c.about
-            for c in CONFIGURATIONS
+            for c in rows
             if (c.parties, c.topology, c.settings) == given
         ),
         "-",

@@ -166,5 +166,5 @@ def test_cells_that_can_share_nodes():
 def test_only_a_soak_has_an_amount():
     amount = parse_cell("soak.messages/pure+pure/1x2+1x2/amount=20s").amount
     assert amount is not None
-    assert (amount.seconds, amount.messages) == (20, 0)
+    assert (amount.seconds, amount.count) == (20, 0)
     assert parse_cell("p2p.ring/pure+pure/1x2+1x2").amount is None

@@ -110,7 +110,7 @@ def test_the_victim_is_not_in_the_client_that_holds_the_job():
 
 def test_one_configuration_sends_a_million_messages():
     assert [cell.amount for cell in SOAK if cell.amount == WHOLE] == [
-        Amount(messages=1_000_000)
+        Amount(count=1_000_000)
     ]
     assert cells_of("soak") == SOAK
     assert [parse_cell(cell.id) for cell in SOAK] == SOAK
@@ -154,10 +154,10 @@ def test_a_machine_alone_can_soak_without_a_network():
 
 
 def test_amounts_are_messages_or_seconds():
-    assert parse_amount("20000") == Amount(messages=20000)
+    assert parse_amount("20000") == Amount(count=20000)
     assert parse_amount("10s") == Amount(seconds=10)
     assert parse_amount("10s").lasts_s < parse_amount("20000").lasts_s
-    assert parse_amount("10s").params == {"messages": 0, "seconds": 10}
+    assert parse_amount("10s").params == {"count": 0, "seconds": 10}
     for wrong in ("", "0", "-1", "1.5s", "s", "1m"):
         with pytest.raises(UsageError, match="is not an amount"):
             parse_amount(wrong)

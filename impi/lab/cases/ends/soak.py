@@ -11,6 +11,7 @@ from impi.lab.cases.case import Case
 
 _AMOUNT: Final = re.compile(r"([1-9][0-9]{0,11})(s?)")
 _CHECKS: Final = 10
+_WINDOW_CHECKS: Final = 7
 # Octets of the longest message: more than one packet of ours may have
 _LONG: Final = 400_000
 # Octets that a rank may grow by after the first tenth: 17 for each of a million messages.
@@ -22,19 +23,19 @@ _LEAST_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a soak sends: a number of messages, or messages for some seconds; one is 0."""
+    """How much a soak does: a number of messages or operations, or for some seconds; one is 0."""
 
-    messages: int = 0
+    count: int = 0
     seconds: int = 0
 
     @property
     def lasts_s(self) -> float:
         """Seconds that it may take on a machine without other load."""
-        return _LEAST_S + self.seconds + self.messages / _SLOWEST
+        return _LEAST_S + self.seconds + self.count / _SLOWEST
 
     @property
     def params(self) -> dict[str, int]:
-        return {"messages": self.messages, "seconds": self.seconds}
+        return {"count": self.count, "seconds": self.seconds}
 
 
 def parse_amount(text: str) -> Amount:
@@ -45,10 +46,10 @@ def parse_amount(text: str) -> Amount:
             f"{text!r} is not an amount; write a number of messages, or seconds such as 10s"
         )
 
-    return Amount(seconds=int(found[1])) if found[2] else Amount(messages=int(found[1]))
+    return Amount(seconds=int(found[1])) if found[2] else Amount(count=int(found[1]))
 
 
-WHOLE: Final = Amount(messages=1_000_000)
+WHOLE: Final = Amount(count=1_000_000)
 """The amount, unless the variant has another one."""
 
 
@@ -117,12 +118,47 @@ CONFIGURATIONS: Final = (
 )
 """The cells of tier soak. Those with ``net`` or ``fault`` need a backend with a network."""
 
+_AGENTS: Final = "auth=challenge,form=native,hosts=node"
+WINDOW_CONFIGURATIONS: Final = (
+    SoakConfiguration(
+        about="a million operations: host agents, packets 1 ms late, cuts that heal",
+        settings=f"{_AGENTS},net=delay:1ms,{_CUTS}",
+    ),
+    SoakConfiguration(
+        about="as users run them", settings="auth=challenge,form=native,amount=100000"
+    ),
+    SoakConfiguration(
+        about="a host agent on each node", settings=f"{_AGENTS},amount=50000"
+    ),
+    SoakConfiguration(about="external32", settings="amount=50000"),
+    SoakConfiguration(
+        about="two nodes of each client",
+        parties="mpich+openmpi",
+        topology="2x2+2x2",
+        settings=f"{_AGENTS},amount=50000",
+    ),
+    SoakConfiguration(
+        about="channels at the first message",
+        settings="form=native,connect=lazy,amount=50000",
+    ),
+)
+"""The cells of one-sided operations, likewise."""
+
 SOAK_CASES: Final = (
     Case(
         "soak.messages",
         ("3.5", "3.6", "3.7.1", "3.7.2", "3.7.3", "3.8"),
         ("soak",),
         _CHECKS,
+        lambda _roster, _nonce: (),
+        params={"seed": None, "long": _LONG, "memory": _MEMORY, "silence": _SILENCE_S},
+        traffic="unseen",
+    ),
+    Case(
+        "soak.windows",
+        (),
+        ("soak", "window"),
+        _WINDOW_CHECKS,
         lambda _roster, _nonce: (),
         params={"seed": None, "long": _LONG, "memory": _MEMORY, "silence": _SILENCE_S},
         traffic="unseen",
