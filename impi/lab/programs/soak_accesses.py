@@ -43,7 +43,7 @@ _SUMMED = ("longs", "spaced")
 # By chance: a put, a get, an accumulation of all ranks, one of an origin alone, a count
 _LANES = ("put",) * 5 + ("get",) * 4 + ("shared",) * 3 + ("order",) * 3 + ("counter",)
 _ORDERED = ("Accumulate", "Get_accumulate", "Fetch_and_op", "Compare_and_swap")
-_PLACES = (1, 2, 6, 41)  # first elements of accumulations in order, so that they overlap
+_PLACES = (1, 1, 2, 9)  # first elements of accumulations in order, so that they overlap
 _SPREAD = 1 << 16
 _RESERVED = 128  # octets of memory that each put has, however long the others are
 _SPARE = 4096

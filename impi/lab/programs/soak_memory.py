@@ -89,20 +89,24 @@ def settled(cells: Cells, accesses: Sequence[Access]) -> list[Access]:
 
 
 def _stories(accesses: Sequence[Access]) -> Iterator[tuple[str, Access, list[Access]]]:
-    """Yield each single fault that may have happened, with the accumulations that there were."""
+    """Yield each single fault that may have happened, with the accumulations that there were.
+
+    Several may agree with what is there, as where a value was replaced twice: the first is told.
+    """
 
     for i, access in enumerate(accesses):
         yield "lost", access, [*accesses[:i], *accesses[i + 1 :]]
-
-    for i, access in enumerate(accesses):
-        for j in range(i, len(accesses)):
-            yield "doubled", access, [*accesses[: j + 1], access, *accesses[j + 1 :]]
+        yield "doubled", access, [*accesses[:i], access, *accesses[i:]]
 
     for i, access in enumerate(accesses):
         others = [*accesses[:i], *accesses[i + 1 :]]
         for j in range(len(accesses)):
             if j != i:
                 yield "reordered", access, [*others[:j], access, *others[j:]]
+
+    for i, access in enumerate(accesses):
+        for j in range(i + 2, len(accesses) + 1):
+            yield "doubled", access, [*accesses[:j], access, *accesses[j:]]
 
 
 def _explained(

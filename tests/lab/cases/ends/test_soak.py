@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import threading
 from array import array
-from dataclasses import replace
 
 import pytest
 from forge import FakeBackend
 from hypothesis import given
 from hypothesis import strategies as st
+from soaking import LONG, patched, soaked
 
 from impi.lab.backends.loopback.backend import LoopbackBackend
-from impi.lab.cases import CASES
 from impi.lab.judge.verdict import Verdict
 from impi.lab.nodes.interface import Backend
-from impi.lab.nodes.topology import parse_topology
-from impi.lab.plan.cell import Cell, parse_cell
+from impi.lab.plan.cell import parse_cell
 from impi.lab.programs.soak_streams import (
     HEAD,
     ROUND,
@@ -34,9 +32,7 @@ from impi.lab.programs.soak_streams import (
 from impi.lab.run.execute import Limits, run_cell
 from impi.lab.run.prepared_lab import prepare
 from impi.lab.run.recipe import Mutation
-from impi.lab.run.schedule import judge_cell
 
-LONG = 3000
 SOURCE = Source(7, LONG)
 STREAM = Stream(1, 0, 2)
 COUNT = 40
@@ -170,11 +166,6 @@ def test_memory_is_flat_within_a_limit():
 
 # -- real jobs
 
-LIMITS = Limits(server=20, start=60, cell=60, grace=8)
-SOAK = replace(
-    CASES["soak.messages"],
-    params={**CASES["soak.messages"].params, "seed": 5, "long": LONG},
-)
 OCTETS = "    octets = source.octets(stream, number)\n"
 HIT = "stream == Stream(2, 0, 7) and number"
 
@@ -186,39 +177,10 @@ def local() -> Backend:
     return backend
 
 
-def patched(old: str, new: str) -> Mutation:
-    """The program of client 1 with a part of its text replaced."""
-    code = (
-        "import sys, os\n"
-        "path = sys.argv.pop(1)\n"
-        "sys.path.insert(0, os.path.dirname(path))\n"
-        "text = open(path).read()\n"
-        f"assert {old!r} in text\n"
-        f"exec(compile(text.replace({old!r}, {new!r}), path, 'exec'))\n"
-    )
-    return lambda client, argv, env: (
-        [*argv[:-1], "-c", code, argv[-1]] if client == 1 else argv,
-        env,
-    )
-
-
 def soak(
-    backend: Backend,
-    mutation: Mutation | None = None,
-    vendors: tuple[str, ...] = ("pure", "pure"),
-    topology: str = "1x2+1x1",
-    variant: str = "amount=1000",
-    silence: int = 60,
+    backend: Backend, mutation: Mutation | None = None, silence: int = 60
 ) -> Verdict:
-    case = replace(SOAK, params={**SOAK.params, "silence": silence})
-    cell = Cell(case, vendors, parse_topology(topology), variant)
-    lab = backend.open(cell.vendors, cell.topology, run="soak")
-    try:
-        seen = run_cell(prepare(lab, "soak"), cell, LIMITS, threading.Event(), mutation)
-    finally:
-        lab.close()
-    assert not any(rank.calls for rank in seen.evidence.ranks)
-    return judge_cell(cell, seen)
+    return soaked(backend, "soak.messages", mutation, silence=silence)
 
 
 @pytest.mark.slow
@@ -233,7 +195,15 @@ def test_a_soak_on_real_ranks_passes(local):
 def test_a_soak_of_three_vendors_with_agents_passes(local):
     local.prepare(["pure", "mpich", "openmpi"])
     variant = "auth=challenge,form=native,hosts=node,limits=hiwater,amount=2s"
-    verdict = soak(local, None, ("mpich", "openmpi", "pure"), "1x2+1x2+1x1", variant)
+    verdict = soaked(
+        local,
+        "soak.messages",
+        None,
+        ("mpich", "openmpi", "pure"),
+        "1x2+1x2+1x1",
+        variant,
+        silence=60,
+    )
     assert (verdict.outcome, verdict.reason) == ("pass", "")
 
 
