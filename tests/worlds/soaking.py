@@ -51,7 +51,9 @@ def soaked(
     cell = Cell(own, vendors, parse_topology(topology), variant)
     lab = backend.open(cell.vendors, cell.topology, run="soak")
     try:
-        seen = run_cell(prepare(lab, "soak"), cell, _LIMITS, threading.Event(), mutation)
+        seen = run_cell(
+            prepare(lab, "soak"), cell, _LIMITS, threading.Event(), mutation
+        )
     finally:
         lab.close()
     assert not any(rank.calls for rank in seen.evidence.ranks)

@@ -65,6 +65,9 @@ def soak_cells(tier: str) -> list[Cell]:
 
     return [
         Cell(case, parse_parties(c.parties), parse_topology(c.topology), c.settings)
-        for case, rows in ((_MESSAGES, CONFIGURATIONS), (_WINDOWS, WINDOW_CONFIGURATIONS))
+        for case, rows in (
+            (_MESSAGES, CONFIGURATIONS),
+            (_WINDOWS, WINDOW_CONFIGURATIONS),
+        )
         for c in rows
     ]

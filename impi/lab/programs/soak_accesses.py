@@ -64,8 +64,12 @@ class Access(NamedTuple):
     octets: int = 8  # of data
     op: str = ""
     first: int = 0  # the first value of an accumulation; those after it grow by 1
-    compare: int = 1  # whether a Compare_and_swap stores; in ``settled`` ones: what it compares
-    whole: bool = False  # the target's elements are one of a datatype of this operation alone
+    compare: int = (
+        1  # whether a Compare_and_swap stores; in ``settled`` ones: what it compares
+    )
+    whole: bool = (
+        False  # the target's elements are one of a datatype of this operation alone
+    )
     by_request: bool = False
 
     @property
@@ -147,7 +151,8 @@ class Plan:
     def meet(self, turn: int, origin: int, target: int) -> bool:
         """Whether an origin accesses a target; some pairs do not, where epochs have groups."""
         return (
-            self.epoch(turn) != "groups" or mix(self._seed, turn, origin, target) % 4 > 0
+            self.epoch(turn) != "groups"
+            or mix(self._seed, turn, origin, target) % 4 > 0
         )
 
     def draw(self, turn: int, *words: int) -> int:
@@ -227,7 +232,9 @@ class Plan:
         near, far = drawn.one(family), drawn.one(family)
         unit = math.lcm(*(SHAPES[name].octets for name in family))
         octets = length(drawn.bits(), self.layout.longest)
-        access = known._replace(near=near, far=far, octets=max(unit, octets - octets % unit))
+        access = known._replace(
+            near=near, far=far, octets=max(unit, octets - octets % unit)
+        )
         if access.span > room:
             access = access._replace(octets=unit)
 
@@ -256,7 +263,9 @@ class Plan:
             known = known._replace(call="Accumulate", op=op, first=first)
             access = self._sized(drawn, known, _SUMMED, self.layout.room)
             gap = self.layout.room - access.span
-            return access._replace(at=self.layout.shared + drawn.bits() % (gap // 8 + 1) * 8)
+            return access._replace(
+                at=self.layout.shared + drawn.bits() % (gap // 8 + 1) * 8
+            )
 
         known = known._replace(call=call, first=first)
         if call == "Compare_and_swap":

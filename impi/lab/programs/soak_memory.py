@@ -155,7 +155,9 @@ class Origin:
         self._befores[target] = part.copy()
 
         accesses = settled(part, self._plan.accesses(turn, self._me, target))
-        accesses = [self._aimed(each) if each.lane == "get" else each for each in accesses]
+        accesses = [
+            self._aimed(each) if each.lane == "get" else each for each in accesses
+        ]
         for access in accesses:
             if access.lane == "order":
                 accumulate(part, access, self._start)
@@ -305,14 +307,22 @@ class Target:
         if values != Counter(range(first, last)):
             twice = sorted(value for value, times in values.items() if times > 1)
             missing = sorted({*range(first, last)} - {*values})
-            kind = "doubled" if twice else "changed" if values.total() == last - first else "lost"
+            kind = (
+                "doubled"
+                if twice
+                else "changed"
+                if values.total() == last - first
+                else "lost"
+            )
             self._faults.tell(
                 kind, f"{who} gave twice {twice[:3]}, and never {missing[:3]}"
             )
 
         for origin, each in enumerate(told):
             if list(each) != sorted(each):
-                self._faults.tell("reordered", f"{who} gave rank {origin} {[*each][:8]}")
+                self._faults.tell(
+                    "reordered", f"{who} gave rank {origin} {[*each][:8]}"
+                )
 
     # -- what is wrong
 
@@ -387,9 +397,7 @@ class Target:
 
         for turn in range(put.turn - 2, max(-1, put.turn - 2 * _BACK), -2):
             for older in self._plan.accesses(turn, put.origin, self._me):
-                apart = (
-                    older.at >= put.at + put.span or put.at >= older.at + older.span
-                )
+                apart = older.at >= put.at + put.span or put.at >= older.at + older.span
                 if older.lane == "put" and not apart:
                     octets = self._plan.octets(older)
                     if load(self._memory, older) == octets:

@@ -514,7 +514,11 @@ def account(streams: Iterable[Stream]) -> None:
         report.check(kind, (len(sentences), sentences[:3]), (0, []))
 
     report.check("messages", ledger.messages, planned.total())
-    report.check("memory", flat(pace.memory, params["memory"]) if len(pace.memory) > 2 else "", "")
+    report.check(
+        "memory",
+        flat(pace.memory, params["memory"]) if len(pace.memory) > 2 else "",
+        "",
+    )
 
 
 def figures() -> dict[str, object]:

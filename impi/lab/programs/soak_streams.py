@@ -115,7 +115,13 @@ def length(drawn: int, longest: int) -> int:
         return longest - drawn % (longest // 4)
 
     most = (
-        64 if chance < 40 else 4096 if chance < 80 else 32768 if chance < 116 else 131072
+        64
+        if chance < 40
+        else 4096
+        if chance < 80
+        else 32768
+        if chance < 116
+        else 131072
     )
 
     return 1 + drawn % min(most, longest)

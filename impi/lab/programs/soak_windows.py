@@ -138,7 +138,9 @@ def begin(name: str, access: Access) -> Held:
     else:
         data = scatter(near, access.values.tobytes())
 
-    result = filled("q", access.octets) if access.fetches and access.call != "Get" else None
+    result = (
+        filled("q", access.octets) if access.fetches and access.call != "Get" else None
+    )
     if access.call == "Compare_and_swap":
         function(data, array("q", [access.compare]), result, access.target, there)
         return Held(access, data, result, None)
@@ -369,7 +371,9 @@ class Round:
 
     def end_requests(self, rank: int) -> None:
         """Wait for the requests at a target, which the end of an epoch does not free."""
-        requests = [each.request for each in self.held[rank] if each.request is not None]
+        requests = [
+            each.request for each in self.held[rank] if each.request is not None
+        ]
         doing[0] = f"requests at rank {rank}"
         calls["Waitall"] += 1
         MPI.Request.Waitall(requests)
@@ -455,7 +459,9 @@ def account() -> None:
     """Make the checks, worst first."""
 
     for kind, sentences in faults.sentences.items():
-        report.check(f"operations {kind}", (faults.counts[kind], sentences[:3]), (0, []))
+        report.check(
+            f"operations {kind}", (faults.counts[kind], sentences[:3]), (0, [])
+        )
 
     report.check("raised", (len(raised), raised[:3]), (0, []))
     report.check("operations", moved["operations"], moved["planned"])

@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from impi.lab.cases.ends.soak import CONFIGURATIONS, WINDOW_CONFIGURATIONS, SoakConfiguration
+from impi.lab.cases.ends.soak import (
+    CONFIGURATIONS,
+    WINDOW_CONFIGURATIONS,
+    SoakConfiguration,
+)
 from impi.lab.report.evidence_files import read_evidence, told_verdict
 
 _HEAD: Final = (
@@ -76,9 +80,7 @@ def _table(folder: Path, records: Sequence[_Record], case: str) -> str:
     )
 
 
-def _row(
-    record: _Record, evidence: _Record, soak: _Soak, calls: Counter[str]
-) -> str:
+def _row(record: _Record, evidence: _Record, soak: _Soak, calls: Counter[str]) -> str:
     told = [
         rank["figures"] for rank in evidence.get("ranks", ()) if rank.get("figures")
     ]
@@ -133,10 +135,6 @@ def _about(cell: str, rows: Sequence[SoakConfiguration]) -> str:
     _, parties, topology, *variant = cell.split("/")
     given = (parties, topology, "".join(variant))
     return next(
-        (
-            c.about
-            for c in rows
-            if (c.parties, c.topology, c.settings) == given
-        ),
+        (c.about for c in rows if (c.parties, c.topology, c.settings) == given),
         "-",
     )

@@ -90,12 +90,13 @@ class SendOperation:
     def advance(self) -> bool:
         if not self.done:
             if self._remote is not None:
-                self.done = self._remote.done
                 self.cancelled = self._remote.cancelled is True
+                self.done = self._remote.done
             elif self._local is not None:
                 try:
-                    self.done = self._local.test()
+                    done = self._local.test()
                     self.cancelled = self._local.cancelled
+                    self.done = done
                 except MPIException as failure:
                     # The wait raises: the engine's current driver need not have started the send.
                     self.failure, self.done = failure, True
@@ -127,7 +128,12 @@ SENT: Final = SendOperation(None, None, None)
 
 
 class ReceiveOperation:
-    """A receive; matched at most once, then done when its octets are in place."""
+    """A receive; matched at most once, then done when its octets are in place.
+
+    A thread of the program reads ``done`` without entering the engine, where another thread may be
+    in the middle of this operation: a helper thread, or another one of the program. So ``done`` is
+    set when nothing else is left to do.
+    """
 
     __slots__ = (
         "_delivered",
@@ -200,8 +206,8 @@ class ReceiveOperation:
 
         nbytes = len(octets)
         self._delivered = (source, tag, nbytes, count, external)
-        self.done = True
 
+        # ``done`` comes last on each way: see the class.
         target = self.target
         if type(target) is DirectTarget:  # the code below, without its calls
             if nbytes <= len(target.view):
@@ -209,19 +215,23 @@ class ReceiveOperation:
             else:
                 self.truncated = True
 
+            self.done = True
             return
 
         capacity = target.capacity(external=external)
         # Too long: nothing is written, and the end of the request raises ERR_TRUNCATE.
         if capacity is not None and nbytes > capacity:
             self.truncated = True
+            self.done = True
             return
 
-        target.landing(nbytes, external=external)[:] = octets
         try:
+            target.landing(nbytes, external=external)[:] = octets
             target.finish(nbytes, count, external=external)
         except MPIException as failure:
             self.failure = failure  # see advance()
+        finally:
+            self.done = True
 
     def place(
         self, message: TakenMessage, shortest: int
@@ -266,15 +276,16 @@ class ReceiveOperation:
             arrived = self._pending is not None and self._pending.test()
 
         if arrived:
-            self.done = True
-            if not self.truncated:
-                try:
+            try:
+                if not self.truncated:
                     self.target.finish(
                         message.nbytes, message.count, external=message.external
                     )
-                except MPIException as failure:
-                    # The wait raises: the engine's current driver need not have posted the receive.
-                    self.failure = failure
+            except MPIException as failure:
+                # The wait raises: the engine's current driver need not have posted the receive.
+                self.failure = failure
+            finally:
+                self.done = True
 
         return self.done
 
@@ -293,8 +304,10 @@ class CopyOperation:
 
     def advance(self) -> bool:
         if not self.done and self._pending.test():
-            self.done = True
-            self._complete()
+            try:
+                self._complete()
+            finally:
+                self.done = True  # last, as in a receive
 
         return self.done
 

@@ -218,14 +218,14 @@ class AgreementOperation:
 
     def advance(self) -> bool:
         if not self.done and self._agreement.decided:
-            self.done = True
             self._world.count_waiting(-1)
-
             self._recovery.end(self._key)
             try:
                 self._finish(self._agreement.decision)
             except MPIException as failure:
                 self.failure = failure  # the wait raises it
+            finally:
+                self.done = True  # last: another thread may read it meanwhile
 
         return self.done
 

@@ -11,7 +11,13 @@ from impi.base.errors import UsageError
 from impi.lab.backends.loopback.backend import LoopbackBackend
 from impi.lab.cases.ends.fault_matrix import HITS, MATRIX_ACTS, MATRIX_VICTIMS
 from impi.lab.cases.ends.network_faults import NETWORK_FAULTS
-from impi.lab.cases.ends.soak import CONFIGURATIONS, WHOLE, Amount, parse_amount
+from impi.lab.cases.ends.soak import (
+    CONFIGURATIONS,
+    WHOLE,
+    WINDOW_CONFIGURATIONS,
+    Amount,
+    parse_amount,
+)
 from impi.lab.cases.faults import (
     ACTS,
     MATRIX_PHASES,
@@ -108,9 +114,13 @@ def test_the_victim_is_not_in_the_client_that_holds_the_job():
     assert [(victim_client(n), holding_client(n)) for n in (2, 3)] == [(0, 1), (1, 2)]
 
 
-def test_one_configuration_sends_a_million_messages():
-    assert [cell.amount for cell in SOAK if cell.amount == WHOLE] == [
-        Amount(count=1_000_000)
+def test_one_configuration_of_each_soak_has_a_million():
+    assert Amount(count=1_000_000) == WHOLE
+    whole = [cell.case.name for cell in SOAK if cell.amount == WHOLE]
+    assert whole == ["soak.messages", "soak.windows"]
+    assert [cell.case.name for cell in SOAK] == [
+        *["soak.messages"] * len(CONFIGURATIONS),
+        *["soak.windows"] * len(WINDOW_CONFIGURATIONS),
     ]
     assert cells_of("soak") == SOAK
     assert [parse_cell(cell.id) for cell in SOAK] == SOAK
@@ -132,6 +142,27 @@ def test_configurations_have_what_a_soak_is_to_show():
     assert all({"mpich", "openmpi"} <= set(cell.vendors) for cell in SOAK)
 
 
+def test_a_million_operations_have_agents_delay_and_cuts():
+    windows = [cell for cell in SOAK if cell.case.name == "soak.windows"]
+    (whole,) = (cell for cell in windows if cell.amount == WHOLE)
+    assert whole.vendors == ("mpich", "openmpi", "pure")
+    assert whole.settings == {
+        "auth": "challenge",
+        "form": "native",
+        "hosts": "node",
+        "net": "delay:1ms",
+        "fault": "cuts@case",
+    }
+    others = [cell for cell in windows if cell != whole]
+    assert all(cell.amount.lasts_s < 3600 for cell in others if cell.amount)
+    # One in external32, one of two nodes, one of channels at the first message
+    assert any("form" not in cell.settings for cell in others)
+    assert [str(cell.topology) for cell in others].count("2x2+2x2") == 1
+    assert [cell.settings.get("connect") for cell in others].count("lazy") == 1
+    # Only our own version has windows.
+    assert not any("version" in cell.settings for cell in windows)
+
+
 def test_a_cut_is_over_long_before_anybody_is_lost():
     assert ACTS["cuts"].lasts_s + ACTS["cuts"].again_s <= 10.0
     assert ACTS["cuts"].lasts_s < 5.0
@@ -139,16 +170,16 @@ def test_a_cut_is_over_long_before_anybody_is_lost():
 
 def test_other_tiers_have_no_soak():
     for tier in set(TIERS) - {"soak", "full"}:
-        assert not any(cell.case.name == "soak.messages" for cell in cells_of(tier))
+        assert not any("soak" in cell.case.tags for cell in cells_of(tier))
     chosen = cells_of("core", [parse_topology("1x2+1x2")])
-    assert not any(cell.case.name == "soak.messages" for cell in chosen)
+    assert not any("soak" in cell.case.tags for cell in chosen)
 
 
 def test_a_machine_alone_can_soak_without_a_network():
     plan = make_plan(SOAK, LoopbackBackend())
     assert {cell.variant for cell in plan.cells} == {
         c.settings
-        for c in CONFIGURATIONS
+        for c in (*CONFIGURATIONS, *WINDOW_CONFIGURATIONS)
         if c.topology.startswith("1x") and "net=" not in c.settings + c.settings
     } - {c.settings for c in CONFIGURATIONS if "fault=" in c.settings}
 

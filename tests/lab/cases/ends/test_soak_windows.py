@@ -302,9 +302,17 @@ def test_a_plan_has_all_kinds_and_follows_from_the_seed():
         for access in plan.accesses(turn, origin, target)
     ]
     assert {access.lane for access in every} == {*LANES} - {"fetched", "swap"}
-    assert {access.far for access in every} | {access.near for access in every} == {*SHAPES}
+    assert {access.far for access in every} | {access.near for access in every} == {
+        *SHAPES
+    }
     assert {access.by_request for access in every} == {True, False}
-    assert {access.octets for access in every if access.lane == "put"} >= {1, 2, 4, 8, 16}
+    assert {access.octets for access in every if access.lane == "put"} >= {
+        1,
+        2,
+        4,
+        8,
+        16,
+    }
     assert max(access.octets for access in every) > LONG * 3 // 4
     assert any(access.whole for access in every)
     counted = sum(1 + (access.lane == "turns") for access in every)
@@ -402,9 +410,7 @@ FORGED = {
     "an accumulation that is sent twice": (
         "doubled",
         CALL,
-        before(
-            CALL, SHARED, "window.Accumulate(*buffers, access.target, aim, *more)"
-        ),
+        before(CALL, SHARED, "window.Accumulate(*buffers, access.target, aim, *more)"),
     ),
     "a count that is sent twice": (
         "doubled",
@@ -469,8 +475,8 @@ def test_accumulations_that_are_sent_in_another_order_are_told(local):
 @pytest.mark.slow
 def test_a_lock_that_is_not_exclusive_is_told(local):
     """All ranks count in turn at the same time."""
-    old = "wait(self.window, \"Lock\", rank, MPI.LOCK_EXCLUSIVE)"
-    new = "wait(self.window, \"Lock\", rank, MPI.LOCK_SHARED)"
+    old = 'wait(self.window, "Lock", rank, MPI.LOCK_EXCLUSIVE)'
+    new = 'wait(self.window, "Lock", rank, MPI.LOCK_SHARED)'
     both = lambda who, argv, env: patched(old, new, who)(who, argv, env)  # noqa: E731
     reason = of(soaked(local, "soak.windows", both, variant="amount=20000"))
     assert "the turns of rank" in reason
@@ -480,7 +486,9 @@ def test_a_lock_that_is_not_exclusive_is_told(local):
 def test_an_epoch_that_never_ends_is_told_by_name(local):
     old = '            wait(self.window, "Unlock", rank)\n\n    def all'
     new = '            calls["Unlock"] += 1\n\n    def all'
-    wrong = patched(f"            self.end_requests(rank)\n{old}", f"            pass\n{new}")
+    wrong = patched(
+        f"            self.end_requests(rank)\n{old}", f"            pass\n{new}"
+    )
     verdict = soaked(local, "soak.windows", wrong, silence=4)
     assert verdict.outcome == "fail"
     assert "operations lost" in verdict.reason
@@ -489,7 +497,7 @@ def test_an_epoch_that_never_ends_is_told_by_name(local):
 
 @pytest.mark.slow
 def test_a_rank_that_stops_in_a_round_is_told_by_what_the_others_wait_in(local):
-    new = '    def exclusive(self) -> None:\n        threading.Event().wait(30)\n'
+    new = "    def exclusive(self) -> None:\n        threading.Event().wait(30)\n"
     wrong = patched("    def exclusive(self) -> None:\n", new)
     verdict = soaked(local, "soak.windows", wrong, silence=4)
     assert verdict.outcome == "fail"
