@@ -31,7 +31,7 @@ swarm:    #- cells of three vendors on a Docker swarm of two engines, made for i
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m "proof or alone" tests/swarm -v $(ARGS)
 kubernetes: #- cells of three vendors as Jobs, in a stand-in of a cluster whose pods are containers
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m "proof or alone" tests/kubernetes -v $(ARGS)
-soak:     #- millions of messages on jobs of several vendors: none lost, doubled, reordered or changed
+soak:     #- millions of messages and one-sided operations on jobs of several vendors: none lost, doubled, reordered or changed
 	@ci/venv.sh lab && ci/vendors.sh && .venv/bin/impilab run --tier soak --jobs 1 $(ARGS)
 slurm:    #- heterogeneous jobs of a real Slurm in containers: two partitions, three vendors
 	@ci/venv.sh dev && ci/vendors.sh && .venv/bin/python -m pytest -m proof tests/slurm -v $(ARGS)

@@ -81,7 +81,7 @@ class Cell:
 
     @property
     def amount(self) -> Amount | None:
-        """How much a soak sends; None: the cell is not a soak."""
+        """How much a soak does; None: the cell is not a soak."""
         if "soak" not in self.case.tags:
             return None
 

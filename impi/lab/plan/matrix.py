@@ -58,7 +58,7 @@ TIERS: Final = (
 cases on every ordered pair, with those for several nodes; ``versions``: every further version of a
 vendor beside the vendors of core; ``natives``: MPIs that speak IMPI themselves, beside the vendors
 of core and each other; ``net``: bad networks; ``faults``: the fault matrix; ``abi``: programs in C,
-compiled for each ABI; ``soak``: many messages for long; ``full``: all cases on all.
+compiled for each ABI; ``soak``: many messages or accesses for long; ``full``: all cases on all.
 """
 DEFAULT_TIER: Final = "core"
 _NOTHING: Final[Mapping[str, str]] = {}

@@ -115,7 +115,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         variable="IMPI_SPIN",
     ),
     "amount": Setting(
-        about="amount that a soak sends: a number of messages such as 20000, or a time such as 10s",
+        about="amount of a soak: a number of messages or operations such as 20000, or a time such as 10s",
         check=parse_amount,
     ),
 }

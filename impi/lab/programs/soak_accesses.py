@@ -50,12 +50,12 @@ _SPARE = 4096
 
 
 class Access(NamedTuple):
-    """One operation."""
+    """One operation of a round."""
 
     turn: int  # the round
     origin: int
     target: int
-    index: int  # its number among those of this pair in the round
+    number: int  # its number among those of this pair in the round
     lane: str  # put, get, shared, order; or a counter's name
     call: str
     at: int = 0  # the first octet in the target's memory
@@ -90,7 +90,7 @@ class Access(NamedTuple):
         return array("q", range(self.first, self.first + self.octets // 8))
 
     def __str__(self) -> str:
-        what = f"{self.call} {self.index} of round {self.turn} by rank {self.origin} to {self.target}"
+        what = f"{self.call} {self.number} of round {self.turn} by rank {self.origin} to {self.target}"
         how = f" of {self.op}" if self.op else ""
         return f"{what} ({self.lane}: {self.octets} octets{how} as {self.far} at {self.at})"
 
@@ -162,12 +162,13 @@ class Plan:
     def operations(self, turn: int) -> int:
         """Return how many operations all ranks perform."""
         ranks = range(self.size)
-        return sum(
+        of_pairs = [
             ROUND + self._takes_turn(turn, origin, target) * 2
             for origin in ranks
             for target in ranks
             if self.meet(turn, origin, target)
-        ) + self.size * (self.epoch(turn) == "all")
+        ]
+        return int(sum(of_pairs)) + self.size * (self.epoch(turn) == "all")
 
     def _takes_turn(self, turn: int, origin: int, target: int) -> bool:
         chance = mix(self._seed, turn, 4, origin, target) % 2
@@ -244,13 +245,13 @@ class Plan:
     def _put(self, drawn: _Drawn, known: Access, free: int) -> Access:
         at = free + 8 * (drawn.bits() % 8)
         left = self.layout.end_of_half(known.origin, known.turn) - at
-        room = left - _RESERVED * (ROUND - known.index)
+        room = left - _RESERVED * (ROUND - known.number)
         return self._sized(
             drawn, known._replace(call="Put", at=at), drawn.one(_FAMILIES), room
         )
 
     def _get(self, drawn: _Drawn, known: Access) -> Access:
-        """Return a get whose place, shape and length are still open; ``first`` is for their draw."""
+        """Return a get whose place and length are still open; ``first`` is for their draw."""
         return known._replace(call="Get", first=drawn.bits())
 
     def _accumulation(self, drawn: _Drawn, known: Access, same: str) -> Access:
@@ -281,7 +282,7 @@ class Plan:
     def octets(self, put: Access) -> bytes:
         """Return the octets of a put; a short one has the beginning only."""
 
-        key = put.origin << 20 | put.target << 8 | put.index
+        key = put.origin << 20 | put.target << 8 | put.number
         at = mix(self._seed, put.turn, key) % _SPREAD
         body = self._pool[at : at + max(0, put.octets - HEAD.size)]
         head = HEAD.pack(put.turn, key, put.octets, zlib.crc32(body))

@@ -37,18 +37,15 @@ _COMBINE: dict[str, Callable[[Cells, Cells], Cells]] = {
 # -- elements in memory
 
 
-def elements(memory: Octets, access: Access) -> np.ndarray:
-    """Return the target's elements as a view on its memory: a row for each, without gaps."""
+def load(memory: Octets, access: Access) -> bytes:
+    """Return the octets of the target's elements, in a row."""
     shape = access.shape
     there = memory[access.at : access.at + access.span].view(shape.letter)
-    return there.reshape(-1, shape.extent)[:, list(shape.places)]
-
-
-def load(memory: Octets, access: Access) -> bytes:
-    return bytes(elements(memory, access).tobytes())
+    return bytes(there.reshape(-1, shape.extent)[:, list(shape.places)].tobytes())
 
 
 def store(memory: Octets, access: Access, octets: bytes) -> None:
+    """Store octets in a row to the target's elements."""
     shape = access.shape
     there = memory[access.at : access.at + access.span].view(shape.letter)
     new = np.frombuffer(octets, shape.letter).reshape(-1, len(shape.places))
@@ -77,10 +74,10 @@ def settled(cells: Cells, accesses: Sequence[Access]) -> list[Access]:
     for access in accesses:
         if access.call == "Compare_and_swap":
             stores = access.compare
-            access = access._replace(compare=value if stores else value + 1)
+            out.append(access._replace(compare=value if stores else value + 1))
             value = access.first if stores else value
-
-        out.append(access)
+        else:
+            out.append(access)
 
     return out
 
@@ -118,9 +115,10 @@ def _explained(
     """Return the kind of fault that agrees with what is there, and the accumulation."""
 
     for kind, access, sequence in _stories(accesses):
-        cells, fetched = before.copy(), {}
+        cells = before.copy()
+        fetched: dict[int, list[Cells]] = {}
         for each in sequence:
-            fetched.setdefault(each.index, []).append(accumulate(cells, each, start))
+            fetched.setdefault(each.number, []).append(accumulate(cells, each, start))
 
         if agrees(cells, fetched):
             return kind, f"{access}"
@@ -217,7 +215,7 @@ class Origin:
         cells = self._befores[target].copy()
         for access in mine:
             due = accumulate(cells, access, self._start).tobytes()
-            if access.fetches and fetched[access.index] != due:
+            if access.fetches and fetched[access.number] != due:
                 break
         else:
             return
@@ -231,7 +229,7 @@ class Origin:
             )
 
         kind, which = _explained(self._befores[target], mine, self._start, agrees)
-        found = difference(due, fetched[access.index])
+        found = difference(due, fetched[access.number])
         self._faults.tell(kind, f"{which or access}: {access} has brought {found}")
 
 

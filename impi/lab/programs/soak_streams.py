@@ -265,6 +265,7 @@ class Ledger(Faults):
 
 
 def difference(wanted: bytes, octets: bytes) -> str:
+    """Return how octets differ from those that are wanted, in words."""
     if len(wanted) != len(octets):
         return f"{len(octets)} octets for {len(wanted)}"
 

@@ -72,7 +72,7 @@ doing = ["nothing"]  # the call that this rank waits in
 windows: dict[str, Handle] = {
     "allocated": MPI.Win.Allocate(plan.layout.octets, 8, comm=world)
 }
-memory = np.frombuffer(memoryview(windows["allocated"].tomemory()), np.uint8)
+memory = np.frombuffer(windows["allocated"].tomemory(), np.uint8)
 # The same memory by other handles: only one of them is used in a round.
 windows["created"] = MPI.Win.Create(memory, UNITS[me % len(UNITS)], comm=world)
 windows["dynamic"] = MPI.Win.Create_dynamic(comm=world)
@@ -111,10 +111,11 @@ def displacement(name: str, access: Access) -> int:
         return int(addresses[access.target] + access.at)
 
     unit = UNITS[access.target % len(UNITS)] if name == "created" else 8
-    return access.at // unit
+    return int(access.at // unit)
 
 
 def filled(letter: str, octets: int) -> array[Any]:
+    """Return a buffer for what is fetched; nothing has been brought into it yet."""
     return array(letter, bytes([FILLED]) * octets)
 
 
@@ -180,11 +181,11 @@ def finish_some(held: list[Held], turn: int) -> None:
     """Wait for a request, in one of three ways, and take what it has brought."""
 
     each = held[-1]
-    if each.request is None or plan.draw(turn, me, each.access.index) % 2:
+    if each.request is None or plan.draw(turn, me, each.access.number) % 2:
         return
 
     doing[0] = f"{each.access}"
-    if plan.draw(turn, me, each.access.index, 1) % 2:
+    if plan.draw(turn, me, each.access.number, 1) % 2:
         each.request.Wait()
     else:
         while not each.request.Test():
@@ -387,7 +388,7 @@ class Round:
         for rank, held in enumerate(self.held):
             take_got(held)
             fetched = {
-                each.access.index: each.result.tobytes()
+                each.access.number: each.result.tobytes()
                 for each in held
                 if each.result is not None and each.access.lane == "order"
             }
@@ -412,7 +413,7 @@ class Round:
 
 
 def exchanged(values: list[int]) -> list[list[int]]:
-    """Give each target the values of its counter; return what all origins have got of this rank's."""
+    """Give each target the values of its counter; return those of this rank's, by origin."""
     each = array("q", bytes(8 * len(values)))
     wait(world, "Alltoall", array("q", values), each)
     rows = [each[i : i + ROUND].tolist() for i in range(0, len(each), ROUND)]
@@ -444,7 +445,8 @@ def aside(turn: int) -> None:
         wait(window, "Fence")
         window.Put(array("q", [turn]), (me + 1) % size, octets // 8 - 1)
         wait(window, "Fence", MPI.MODE_NOSUCCEED)
-        value = memoryview(window.tomemory()).cast("B").cast("q")[-1]
+        values: Any = window.tomemory()
+        value = memoryview(values).cast("B").cast("q")[-1]
         if value != turn:
             faults.tell("lost", f"{value} for {turn} in a new window of round {turn}")
 

@@ -25,7 +25,6 @@ from impi.rank.engine.operations import (
     CopyOperation,
     Operation,
     ReceiveOperation,
-    SendOperation,
     TakenMessage,
 )
 
@@ -147,7 +146,7 @@ def test_a_message_is_converted_before_its_receive_is_done(context):
         context, 0, 3, target, collective=False
     )
     operation.place(TakenMessage(0, 3, 4, 0, None, None, False), 1)
-    operation.started(Whole())  # type: ignore[arg-type]
+    operation.started(Whole())
     assert operation.advance()
     assert (target.seen, operation.done) == ([False], True)
 
@@ -155,5 +154,5 @@ def test_a_message_is_converted_before_its_receive_is_done(context):
 def test_a_communicator_is_complete_before_its_copy_is_done():
     seen: list[bool] = []
     operation = CopyOperation.__new__(CopyOperation)
-    operation.__init__(Whole(), lambda: seen.append(operation.done))  # type: ignore[misc, arg-type]
+    operation.__init__(Whole(), lambda: seen.append(operation.done))  # type: ignore[misc]
     assert (seen, operation.done) == ([False], True)

@@ -1,4 +1,4 @@
-"""The soak: many messages of all kinds, in jobs of several vendors, as configurations of data."""
+"""The soaks: many messages, and many one-sided operations, in jobs of several vendors, as data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WINDOW_CHECKS: Final = 7
 _LONG: Final = 400_000
 # Octets that a rank may grow by after the first tenth: 17 for each of a million messages.
 _MEMORY: Final = 16 << 20
-_SILENCE_S: Final = 120  # after this time a message is lost: no cut lasts longer
-_SLOWEST: Final = 50  # messages a second of all ranks, on a slow network
+_SILENCE_S: Final = 120  # after this time something is lost: no cut lasts longer
+_SLOWEST: Final = 50  # messages or operations a second of all ranks, on a slow network
 _LEAST_S: Final = 60.0
 
 
@@ -39,11 +39,11 @@ class Amount:
 
 
 def parse_amount(text: str) -> Amount:
-    """``20000`` messages, or ``10s``. UsageError: it is neither."""
+    """``20000`` messages or operations, or ``10s``. UsageError: it is neither."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
         raise UsageError(
-            f"{text!r} is not an amount; write a number of messages, or seconds such as 10s"
+            f"{text!r} is not an amount; write a number of messages or operations, or seconds such as 10s"
         )
 
     return Amount(seconds=int(found[1])) if found[2] else Amount(count=int(found[1]))

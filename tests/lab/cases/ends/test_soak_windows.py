@@ -18,16 +18,16 @@ from impi.lab.nodes.interface import Backend
 
 # Programs import each other by their bare names.
 sys.path.insert(0, str(Path(impi.__file__).parent / "lab/programs"))
-import numpy as np  # noqa: E402
-from soak_accesses import (  # type: ignore[import-not-found]  # noqa: E402
+import numpy as np
+from soak_accesses import (  # type: ignore[import-not-found]
     COUNTERS,
     EPOCHS,
     WINDOWS,
     Access,
     Plan,
 )
-from soak_memory import FILLED, Origin, Target  # type: ignore[import-not-found]  # noqa: E402
-from soak_streams import SHAPES, Faults  # type: ignore[import-not-found]  # noqa: E402
+from soak_memory import FILLED, Origin, Target  # type: ignore[import-not-found]
+from soak_streams import SHAPES, Faults  # type: ignore[import-not-found]
 
 SIZE, ROUNDS, LONG = 3, 30, 800
 WRAP = (1 << 64) - 1
@@ -56,13 +56,13 @@ class Machine:
         brought: dict[tuple[int, int, int], bytes] = {}
         for access in self.due(flat):
             octets = self.fetched(access, self.perform(access))
-            brought.setdefault((access.origin, access.target, access.index), octets)
+            brought.setdefault((access.origin, access.target, access.number), octets)
 
-        told = [
+        told: list[dict[str, list[list[int]]]] = [
             {name: [[] for _ in range(SIZE)] for name in COUNTERS} for _ in range(SIZE)
         ]
         for access in flat:
-            key = (access.origin, access.target, access.index)
+            key = (access.origin, access.target, access.number)
             octets = brought.get(key, bytes([FILLED]) * access.octets)
             if access.lane == "get":
                 self.origins[access.origin].take_got(access, octets)
@@ -73,8 +73,8 @@ class Machine:
         for rank, each in enumerate(due):
             for target, accesses in enumerate(each):
                 fetched = {
-                    a.index: brought.get(
-                        (rank, target, a.index), bytes([FILLED]) * a.octets
+                    a.number: brought.get(
+                        (rank, target, a.number), bytes([FILLED]) * a.octets
                     )
                     for a in accesses
                     if a.lane == "order" and a.fetches
@@ -218,7 +218,7 @@ def test_a_put_that_comes_again_in_a_later_round_is_told():
     machine.due = due
     assert set(machine.run()) <= {"doubled", "lost", "changed"}
     assert "doubled" in machine.run()
-    assert f"Put {again.index} of round {again.turn} " in str(machine.faults.sentences)
+    assert f"Put {again.number} of round {again.turn} " in str(machine.faults.sentences)
 
 
 def test_accumulations_out_of_turn_are_told():
