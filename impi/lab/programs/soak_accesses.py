@@ -13,7 +13,7 @@ import random
 import zlib
 from array import array
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from soak_streams import (  # type: ignore[import-not-found]
     HEAD,
@@ -24,6 +24,8 @@ from soak_streams import (  # type: ignore[import-not-found]
     mix,
     space,
 )
+
+T = TypeVar("T")
 
 EPOCHS = ("fence", "groups", "shared", "exclusive", "all")
 WINDOWS = ("created", "allocated", "dynamic")
@@ -126,7 +128,7 @@ class _Drawn:
         self._count += 1
         return int(mix(self._key, self._count))
 
-    def one(self, among: Sequence[Any]) -> Any:
+    def one(self, among: Sequence[T]) -> T:
         return among[self.bits() % len(among)]
 
 

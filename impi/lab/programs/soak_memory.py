@@ -130,7 +130,7 @@ def _explained(
 
 
 class Origin:
-    """What a rank's operations must bring."""
+    """One rank's operations, and the octets that they must bring."""
 
     def __init__(self, plan: Plan, me: int, faults: Faults) -> None:
         self._plan, self._me, self._faults = plan, me, faults
@@ -170,7 +170,7 @@ class Origin:
         return int(self._plan.layout.order(self._me))
 
     def _aimed(self, get: Access) -> Access:
-        """Return a get of what an earlier put has stored in the other half, or of its beginning."""
+        """Return the get with the place of an earlier put in the other half, or of its beginning."""
 
         other = get.turn + 1
         puts = self._standing.get((get.target, other % 2))
@@ -234,7 +234,7 @@ class Origin:
 
 
 class Target:
-    """What the memory of a rank must hold."""
+    """The memory of one rank, and the octets that it must hold."""
 
     def __init__(self, plan: Plan, me: int, memory: Octets, faults: Faults) -> None:
         """``memory``: all of the rank's memory; it is filled here."""

@@ -499,7 +499,7 @@ def one_round(turn: int) -> None:
 
 
 def messages(turn: int) -> int:
-    """Return the messages of all ranks in so many rounds."""
+    """Return the number of messages of all ranks in ``turn`` rounds."""
     return int(turn * size * (size - 1) * ROUND)
 
 

@@ -1,4 +1,4 @@
-"""What the programs of all soaks have in common: datatypes, amount and memory."""
+"""Datatypes, amount and memory: the common parts of the programs of all soaks."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Datatypes:
 
 
 class Pace:
-    """How much of the amount is done, and the memory on the way."""
+    """The amount that is done, and the memory on the way."""
 
     def __init__(self, MPI: Any, params: Mapping[str, int]) -> None:
         """``params``: ``count`` or ``seconds``, the amount; the other one is 0."""

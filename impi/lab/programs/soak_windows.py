@@ -91,7 +91,7 @@ class Held(NamedTuple):
     request: Handle
 
 
-def wait(window: Handle, call: str, *args: object) -> Any:
+def wait(window: Handle, call: str, *args: object) -> object:
     """Make a call that may wait for others."""
 
     calls[call] += 1

@@ -25,7 +25,7 @@ _GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class _Soak:
-    """What the table of a case shows."""
+    """The columns and rows of a case's table."""
 
     what: str  # the name of the figure that counts
     rows: Sequence[SoakConfiguration]
