@@ -157,6 +157,7 @@ FATES: Mapping[str, Fate] = {
     "impilab run p2p.ring/pure+remote": Elsewhere("tests/lab/run/test_remote_party.py"),
     "impilab run --tier pairs": NotHere("hours of cells; make weekly runs them"),
     "impilab run --backend docker soak.messages": NotHere("a million messages"),
+    "impilab run --backend docker soak.windows": NotHere("minutes of operations"),
     "impilab run --with acme": VENDOR,
     "impilab vendor-ci": Elsewhere("tests/cli/lab/test_vendor.py"),
     "impilab check": VENDOR,

@@ -170,7 +170,7 @@ class Origin:
         return int(self._plan.layout.order(self._me))
 
     def _aimed(self, get: Access) -> Access:
-        """Return the get with the place of an earlier put in the other half, or of its beginning."""
+        """Return the get at the place of an earlier put in the other half."""
 
         other = get.turn + 1
         puts = self._standing.get((get.target, other % 2))

@@ -6,9 +6,12 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from soak_streams import SHAPES  # type: ignore[import-not-found]
+
+# The module of MPI, and a datatype, for which mpi4py has no types here
+Handle: TypeAlias = Any
 
 _STOP_EACH = 8  # rounds after which the ranks agree whether the time is over
 # Shares of the amount after which memory is read; it is read at the end, too
@@ -18,7 +21,7 @@ _SHARES = (0.1, 0.5)
 class Datatypes:
     """The datatypes of all shapes, by their names."""
 
-    def __init__(self, MPI: Any) -> None:
+    def __init__(self, MPI: Handle) -> None:
         basic = {
             "B": MPI.BYTE,
             "h": MPI.INT16_T,
@@ -40,7 +43,7 @@ class Datatypes:
             for name, shape in SHAPES.items()
         }
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Handle:
         return self._types[name]
 
     def free(self) -> None:
@@ -51,7 +54,7 @@ class Datatypes:
 class Pace:
     """The amount that is done, and the memory on the way."""
 
-    def __init__(self, MPI: Any, params: Mapping[str, int]) -> None:
+    def __init__(self, MPI: Handle, params: Mapping[str, int]) -> None:
         """``params``: ``count`` or ``seconds``, the amount; the other one is 0."""
         self._mpi, self._params = MPI, params
         self.began = self.last = time.monotonic()

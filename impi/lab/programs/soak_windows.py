@@ -80,6 +80,7 @@ windows["dynamic"].Attach(memory)
 addresses = array("q", bytes(8 * size))
 world.Allgather(array("q", [MPI.Get_address(memory)]), addresses)
 origin, target = Origin(plan, me, faults), Target(plan, me, memory, faults)
+world.Barrier()  # no rank accesses a memory before that rank has filled it
 
 
 class Held(NamedTuple):
@@ -91,15 +92,12 @@ class Held(NamedTuple):
     request: Handle
 
 
-def wait(window: Handle, call: str, *args: object) -> object:
+def wait(window: Handle, call: str, *args: object) -> None:
     """Make a call that may wait for others."""
-
     calls[call] += 1
     doing[0] = call
-    value = getattr(window, call)(*args)
+    getattr(window, call)(*args)
     pace.moves()
-
-    return value
 
 
 # -- operations
@@ -314,8 +312,12 @@ class Round:
         if plan.draw(self.turn, 6, me) % 2:
             wait(self.window, "Wait")
         else:
-            while not wait(self.window, "Test"):
+            calls["Test"] += 1
+            doing[0] = "Test"
+            while not self.window.Test():
                 time.sleep(0)
+
+            pace.moves()
 
         for group in (everyone, *groups):
             group.Free()
