@@ -177,8 +177,11 @@ class FaultDriver:
 
     def undo(self) -> None:
         if self._began and not self._ended:
-            self._ended = time.monotonic()
-            self._damage.undo()
+            # Behind it: nodes of a busy machine take seconds, and the next cut counts from here.
+            try:
+                self._damage.undo()
+            finally:
+                self._ended = time.monotonic()
 
     def stop(self) -> None:
         self._gate.stop()

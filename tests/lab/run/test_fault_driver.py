@@ -113,6 +113,35 @@ def test_cuts_come_again_and_are_counted(cell, monkeypatch):
     assert fault.seen().lasted_s == 4.0
 
 
+def test_the_next_cut_counts_from_when_the_last_one_has_healed(cell, monkeypatch):
+    """Nodes of a busy machine take seconds: two cuts became one of 10 s, which ends a job."""
+    backend = FakeBackend()
+    lab = backend.open(["pure", "pure"], parse_topology("1x1+1x1"), run="r")
+    backend.commands["python3"] = Completed(
+        argv=(), code=0, stdout=b'{"7": 0}', stderr=b""
+    )
+    clock = SimpleNamespace(now=100.0)
+    clock.monotonic = clock.time = lambda: clock.now
+    for module in (damage, fault_driver):
+        monkeypatch.setattr(module, "time", clock)
+    fault = driver("cuts@case", lab)
+    fault.begin()
+    fault.turn((), never)
+    heal = fault._damage.undo
+
+    def slowly():
+        heal()
+        clock.now += 5.0
+
+    monkeypatch.setattr(fault._damage, "undo", slowly)
+    for clock.now in (102.5, 111.0):
+        fault.turn((), never)
+    assert backend.log[-1] == "heal"
+    clock.now = 116.0
+    fault.turn((), never)
+    assert backend.log[-1] == "drop"
+
+
 def test_nothing_is_done_before_all_ranks_have_come(world, monkeypatch):
     monkeypatch.setattr(
         world.lab.clients[0][0],
