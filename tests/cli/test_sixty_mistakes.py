@@ -141,7 +141,11 @@ MISTAKES: list[tuple[str, str, str] | tuple[str, str, str, int]] = [
     ("$ impirun -client 0 h:1 --vendor pure none.py", "none.py", "write its path"),
     ("$ impirun -client 0 h:1 --vendor pure data.txt", "data.txt", "chmod +x"),
     ("$ impirun -client 0 h:1 --hostfile none ok.py", "--hostfile none", "its path"),
-    ("$ impirun -client 0 h:1 --prefix /proc --vendor mpich ok.py", "--prefix /proc", "name"),
+    (
+        "$ impirun -client 0 h:1 --prefix /proc --vendor mpich ok.py",
+        "--prefix /proc",
+        "name",
+    ),
     ("$ impirun -server 2 -file none", "-file none cannot be read", "write its path"),
     ("impirun -client 0 h:1 --tuning none ok.py", "--tuning: none", "write its path"),
     (f"impirun -n 1 --vendor pure {LONG}.py", "name too long", "name a shorter one"),
