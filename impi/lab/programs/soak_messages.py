@@ -8,8 +8,6 @@ in one order of all ranks; then the lane ``any``, received by wildcards.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from array import array
 from collections import Counter
@@ -54,7 +52,6 @@ SPARE = 4096
 BUFFERED = 8192  # octets of the longest message by MPI_Bsend
 NO_TAG = len(TAGS)  # a tag that no message has
 MORE_EACH, COMM_EACH, CANCEL_EACH = 4, 64, 16  # rounds
-LEAVE_S = 5.0  # how long the other ranks may take to write their reports
 
 source = Source(SEED, params["long"])
 ledger = Ledger(source)
@@ -537,20 +534,15 @@ def figures() -> dict[str, object]:
     }
 
 
-def watch_for_silence() -> None:
-    """End this rank if nothing has come for long: the messages that it awaits are lost."""
-    while not finished.wait(1.0):
-        if pace.silence_s > params["silence"]:
-            account(list(awaited))
-            report.leave(**figures())
-            time.sleep(LEAVE_S)
-            os._exit(1)
+def tell_silence() -> None:
+    """Report that nothing has come for long: the messages that this rank awaits are lost."""
+    account(list(awaited))
+    report.leave(**figures())
 
 
 done, pace = 0, Pace(MPI, params)
 stage("case")
-finished = threading.Event()
-threading.Thread(target=watch_for_silence, daemon=True).start()
+finished = pace.watch(tell_silence)
 MPI.Attach_buffer(
     bytearray(3 * ROUND * max(1, size - 1) * (BUFFERED + MPI.BSEND_OVERHEAD))
 )

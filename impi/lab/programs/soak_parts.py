@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from soak_streams import SHAPES  # type: ignore[import-not-found]
 Handle: TypeAlias = Any
 
 _STOP_EACH = 8  # rounds after which the ranks agree whether the time is over
+_LEAVE_S = 5.0  # how long the other ranks may take to write their reports
 # Shares of the amount after which memory is read; it is read at the end, too
 _SHARES = (0.1, 0.5)
 
@@ -55,7 +57,7 @@ class Pace:
     """The amount that is done, and the memory on the way."""
 
     def __init__(self, MPI: Handle, params: Mapping[str, int]) -> None:
-        """``params``: ``count`` or ``seconds``, the amount; the other one is 0."""
+        """``params``: ``count`` or ``seconds``, the amount; the other one is 0. And ``silence``."""
         self._mpi, self._params = MPI, params
         self.began = self.last = time.monotonic()
         self.memory: list[int] = []  # octets of this process
@@ -63,11 +65,6 @@ class Pace:
     def moves(self) -> None:
         """Note that the soak goes on."""
         self.last = time.monotonic()
-
-    @property
-    def silence_s(self) -> float:
-        """Seconds since something came or was completed."""
-        return time.monotonic() - self.last
 
     @property
     def seconds(self) -> float:
@@ -100,3 +97,25 @@ class Pace:
             pages = int(file.read().split()[1])
 
         self.memory.append(pages * os.sysconf("SC_PAGE_SIZE"))
+
+    def watch(self, account: Callable[[], None]) -> threading.Event:
+        """End this rank if nothing moves for ``silence`` seconds: what it waits for is lost.
+
+        Args:
+            account: tells what is missing, and writes the report.
+
+        Returns:
+            Set it at the end of the soak, which ends the watch.
+        """
+        finished = threading.Event()
+
+        def look() -> None:
+            while not finished.wait(1.0):
+                if time.monotonic() - self.last > self._params["silence"]:
+                    account()
+                    time.sleep(_LEAVE_S)
+                    os._exit(1)
+
+        threading.Thread(target=look, daemon=True).start()
+
+        return finished

@@ -8,8 +8,6 @@ with a fault is the last.
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from array import array
 from collections import Counter
@@ -59,7 +57,6 @@ SEED = (
 )
 UNITS = (1, 4, 8, 2)  # displacement units of the created window, by rank
 WINDOW_EACH = 64  # rounds after which a window is made and freed
-LEAVE_S = 5.0  # how long the other ranks may take to write their reports
 NOTHING = -1  # in place of a value that no counter has given
 
 plan = Plan(SEED, size, params["long"])
@@ -357,12 +354,8 @@ class Round:
         """Complete what has begun, here or there too, now and then."""
 
         drawn = plan.draw(self.turn, 7, me, i, rank) % 24
-        if drawn == 0:
-            wait(self.window, "Flush", rank)
-            take_got(self.held[rank])
-            scribble(self.held[rank])
-        elif drawn == 1:
-            wait(self.window, "Flush_local", rank)
+        if drawn < 2:
+            wait(self.window, ("Flush", "Flush_local")[drawn], rank)
             take_got(self.held[rank])
             scribble(self.held[rank])
         elif drawn == 2 and rank == me:
@@ -486,24 +479,19 @@ def figures() -> dict[str, object]:
     }
 
 
-def watch_for_silence() -> None:
-    """End this rank if no call has returned for long: what it waits for is lost."""
-    while not finished.wait(1.0):
-        if pace.silence_s > params["silence"]:
-            faults.tell(
-                "lost",
-                f"rank {me} waits in {doing[0]} of round {turn}, for {plan.epoch(turn)}",
-            )
-            account()
-            report.leave(**figures())
-            time.sleep(LEAVE_S)
-            os._exit(1)
+def tell_silence() -> None:
+    """Report that no call has returned for long: what this rank waits for is lost."""
+    faults.tell(
+        "lost",
+        f"rank {me} waits in {doing[0]} of round {turn}, for {plan.epoch(turn)}",
+    )
+    account()
+    report.leave(**figures())
 
 
 turn, done, pace = 0, 0, Pace(MPI, params)
 stage("case")
-finished = threading.Event()
-threading.Thread(target=watch_for_silence, daemon=True).start()
+finished = pace.watch(tell_silence)
 try:
     while not pace.is_over(turn, done):
         over = one_round(turn)

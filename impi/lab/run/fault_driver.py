@@ -177,7 +177,8 @@ class FaultDriver:
 
     def undo(self) -> None:
         if self._began and not self._ended:
-            # Behind it: nodes of a busy machine take seconds, and the next cut counts from here.
+            # Noted once the nodes have done it, which takes seconds on a busy machine: the next cut
+            # counts from here.
             try:
                 self._damage.undo()
             finally:

@@ -499,7 +499,8 @@ def test_an_epoch_that_never_ends_is_told_by_name(local):
 
 @pytest.mark.slow
 def test_a_rank_that_stops_in_a_round_is_told_by_what_the_others_wait_in(local):
-    new = "    def exclusive(self) -> None:\n        threading.Event().wait(30)\n"
+    stops = "        import threading\n        threading.Event().wait(30)\n"
+    new = f"    def exclusive(self) -> None:\n{stops}"
     wrong = patched("    def exclusive(self) -> None:\n", new)
     verdict = soaked(local, "soak.windows", wrong, silence=4)
     assert verdict.outcome == "fail"
